@@ -1,39 +1,46 @@
-"""Paths of strengths, groups of features and least squares beside other packages.  ``make bench-peers``
+"""Paths of strengths, groups of features, several classes and least squares beside other packages.
+
+``make bench-peers``
 
 The parts are
 
 - ``path``: L1 logistic regression with an intercept at 32 strengths, from the largest that selects a feature to a
-  hundredth of it.  The gap is the largest of all strengths;
+  hundredth of it.  The gap is the largest of all strengths.  Beside it stands one fit at the smallest strength;
 - ``group``: logistic regression with a group lasso, groups of five columns, at a tenth of the largest strength.
   skein-glm is left out: its first fit of 20,000 x 1,000 dense rows did not end within two minutes;
+- ``classes``: softmax regression with intercepts, with an L1 norm and with a group of each feature's weights.  adelie
+  and skein-glm have the groups only, scikit-learn's saga the L1 norm only, the others no softmax with either;
 - ``regression``: L1 least squares with an intercept, at a tenth and a fiftieth of the largest strength.
 
-Single strengths are in ``sparsco bench``, several classes in ``make bench-optimum``.  Each solver goes from loose to
-strict settings, until one takes half a minute.  The cheapest setting that reaches a level is timed again in
-interleaved rounds; the table has the minimum of CPU time, in ms.  The optimum is the least objective of all fits.
-All measurements are kept, so that a run can be stopped and resumed as long as our sources are the same.
+Single strengths are in ``sparsco bench``.  Each solver goes from loose to strict settings, until one takes half a
+minute; a fit of another package is interrupted after a minute.  The cheapest setting that reaches a level is timed
+again in interleaved rounds; the table has the minimum of CPU time, in ms.  The optimum is the least objective of all
+fits.  All measurements are kept, so that a run can be stopped and resumed.  Those of other packages are kept when our
+sources change; ``--again sparsco`` measures ours again.  Real sets are found through SPARSCO_DATA.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import hashlib
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_matrix, issparse
+from scipy.sparse import csc_matrix, csr_matrix, issparse
+from scipy.special import logsumexp
 from sklearn.linear_model import Lasso
 from threadpoolctl import threadpool_limits
 
-from sparsco import SparseClassifier, SparsePath, SparseRegressor
+from sparsco import SparseClassifier, SparsePath, SparseRegressor, datasets
 from sparsco.bench import measure, sets
-from sparsco.bench.solvers import adelie_matrix
+from sparsco.bench.kept import OURS, Kept, opened, version_of
+from sparsco.bench.solvers import adelie_matrix, l1_logistic
 from sparsco.util.folders import cache_folder
-from sparsco.util.result_store import Store, Stores, name_of
 
 LEVELS = (1e-2, 1e-3, 1e-6)
 STRENGTHS = 32
@@ -43,17 +50,28 @@ TOLERANCES = (100.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6)
 """The tolerances of our optimality conditions, over lam."""
 STRICT = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
 """The tolerances of other packages."""
+PASSES = (5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560)
 ONCE = (0.0,)
 LIMIT = 30.0
 """The CPU seconds of a fit after which no stricter setting is tried."""
+INTERRUPTED = 60.0
+"""The CPU seconds after which a fit of another package is interrupted."""
+CLASSES = 5
+"""The number of classes of generated rows."""
+CLASS_ROWS = 10_000
+"""The most rows of a real set of several classes."""
 SETS = {
     "path": {True: ("dense-2k", "rcv1-2kx5k"), False: ("dense-100k", "rcv1-100k")},
     "group": {True: ("dense-1kx50", "rcv1-1kx2k"), False: ("dense-20kx1k", "rcv1-20kx10k")},
-    "regression": {True: ("dense-1kx50", "rcv1-1kx2k"), False: ("dense-100k", "rcv1-20k")},
+    "classes": {True: ("dense-1kx20",), False: ("dense-20k", "mnist", "covtype20k", "news20")},
+    "regression": {True: ("dense-1kx50", "rcv1-1kx2k"), False: ("dense-100k", "rcv1-20k", "cpusmall", "imdb-rating")},
 }
 
-Models = list[tuple[np.ndarray, float]]
-"""Weights and intercept for each strength."""
+SOURCE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+"""A hash of this script, which decides what is measured."""
+
+Models = list[tuple[np.ndarray, Any]]
+"""Weights and intercept for each strength; a row of weights and an intercept for each of several classes."""
 
 
 class Solver(NamedTuple):
@@ -68,6 +86,7 @@ class Task(NamedTuple):
     """One problem: the objectives of models, and the makers of solvers by package and name."""
 
     title: str
+    place: str
     objectives: Callable[[Models], list[float]]
     solvers: dict[tuple[str, str], Callable[[], Solver]]
 
@@ -162,15 +181,31 @@ def path_tasks(place: str) -> Iterator[Task]:
 
         return Solver(fit, read, STRICT[:7])
 
+    labels = (y > 0.0).astype(float)
     yield Task(
         f"{place}, {STRENGTHS} strengths",
+        place,
         objectives,
         {
-            ("sparsco", "sparsco path"): partial(ours, ONCE),
-            ("sparsco", "sparsco path, polish"): partial(ours, TOLERANCES),
-            ("adelie", "adelie"): partial(adelie, X, "binomial", (y > 0.0).astype(float), lams),
+            (OURS, "sparsco path"): partial(ours, ONCE),
+            (OURS, "sparsco path, polish"): partial(ours, TOLERANCES),
+            ("adelie", "adelie"): partial(adelie, X, "binomial", labels, lams),
             ("skglm", "skglm, warm starts"): skglm,
-            ("skein_glm", "skein"): skein,
+            ("skein-glm", "skein"): skein,
+        },
+    )
+
+    def single() -> Solver:
+        given = {"alpha": lams[-1], "shuffle": False, "random_state": 0}
+        return Solver(lambda tol: SparseClassifier(polish=tol, **given).fit(X, y), one, TOLERANCES)
+
+    yield Task(
+        f"{place}, the smallest of {STRENGTHS} strengths",
+        place,
+        lambda models: (logistic(X, y, models) + [lams[-1] * np.abs(w).sum() for w, _ in models]).tolist(),
+        {
+            (OURS, "sparsco polish"): single,
+            ("adelie", "adelie"): partial(adelie, X, "binomial", labels, lams[-1:]),
         },
     )
 
@@ -200,27 +235,140 @@ def group_tasks(place: str) -> Iterator[Task]:
 
     yield Task(
         f"{place}, groups of {GROUP}",
+        place,
         objectives,
         {
-            ("sparsco", "sparsco polish"): ours,
+            (OURS, "sparsco polish"): ours,
             ("adelie", "adelie"): partial(adelie, X, "binomial", labels, np.array([lam]), starts),
         },
     )
 
 
-def regression_tasks(place: str) -> Iterator[Task]:
-    """Yield the least squares of a set at two strengths."""
-    data = sets.load(place)
-    X, rng = data.X, np.random.default_rng(1)
+def classified(place: str) -> tuple[Any, np.ndarray]:
+    """Return rows and their classes, from 0 on; each column of a real set is divided by its largest value."""
+    rng = np.random.default_rng(1)
+    if place in datasets.REGISTRY:
+        X, y = datasets.load(place, "train")
+        some = rng.permutation(len(y))[:CLASS_ROWS]
+        X = csr_matrix(X[some])
+        X = csr_matrix(X.multiply(1.0 / np.maximum(abs(X).max(0).toarray(), 1e-300)))
+        return X, np.unique(y[some], return_inverse=True)[1]
+    X = sets.load(place).X
+    truth = rng.standard_normal((X.shape[1], CLASSES)) * (rng.random((X.shape[1], 1)) < 0.2)
+    return X, (X @ truth + rng.gumbel(size=(X.shape[0], CLASSES))).argmax(1)
+
+
+def class_tasks(place: str) -> Iterator[Task]:
+    """Yield softmax regressions of a set at two strengths, with single weights and with groups of them."""
+    X, y = classified(place)
+    n, Y = len(y), np.eye(y.max() + 1)[y]
+    slopes = X.T @ (Y - Y.mean(0)) / n
+
+    def losses(models: Models) -> np.ndarray:
+        margins = [X @ w.T + b for w, b in models]
+        return np.array([(logsumexp(each, axis=1) - each[np.arange(n), y]).mean() for each in margins])
+
+    def single(w: np.ndarray) -> float:
+        return float(np.abs(w).sum())
+
+    def grouped(w: np.ndarray) -> float:
+        return float(np.sqrt((w * w).sum(0)).sum())
+
+    for share in sets.SHARES:
+        lam = share * float(np.abs(slopes).max())
+        yield Task(
+            f"{place}, softmax, {share:g} of the largest",
+            place,
+            lambda models, lam=lam: (losses(models) + [lam * single(w) for w, _ in models]).tolist(),
+            {
+                (OURS, "sparsco polish"): partial(_our_softmax, X, y, "l1", lam),
+                ("scikit-learn", "sklearn saga"): partial(_saga, X, y, lam),
+            },
+        )
+        lam = share * float(np.sqrt((slopes**2).sum(1)).max())
+        yield Task(
+            f"{place}, softmax with groups, {share:g} of the largest",
+            place,
+            lambda models, lam=lam: (losses(models) + [lam * grouped(w) for w, _ in models]).tolist(),
+            {
+                (OURS, "sparsco polish"): partial(_our_softmax, X, y, "row-group", lam),
+                ("adelie", "adelie"): partial(_adelie_softmax, X, Y, lam),
+                ("skein-glm", "skein"): partial(_skein_softmax, X, y, lam),
+            },
+        )
+
+
+def all_classes(model: Any) -> Models:
+    """Return the weights and intercepts of all classes."""
+    return [(np.asarray(model.coef_), np.asarray(model.intercept_))]
+
+
+def _our_softmax(X: Any, y: np.ndarray, penalty: str, lam: float) -> Solver:
+    given = {"penalty": penalty, "alpha": lam, "shuffle": False, "random_state": 0}
+    return Solver(lambda tol: SparseClassifier("multinomial", polish=tol, **given).fit(X, y), all_classes, TOLERANCES)
+
+
+def _saga(X: Any, y: np.ndarray, lam: float) -> Solver:
+    def fit(passes: float) -> Any:
+        return l1_logistic("saga", lam, 0.0, len(y), tol=0.0, max_iter=int(passes), random_state=0).fit(X, y)
+
+    return Solver(fit, all_classes, PASSES)
+
+
+def _adelie_softmax(X: Any, Y: np.ndarray, lam: float) -> Solver:
+    """Return adelie's solver, which divides the loss by the number of classes."""
+    import adelie
+
+    columns, k = by_columns(X), Y.shape[1]
+    matrix, factors = adelie_matrix(columns), np.ones(X.shape[1])
+
+    def fit(tol: float) -> Any:
+        given = {"lmda_path": np.array([lam / k]), "penalty": factors, "tol": tol, "irls_tol": tol}
+        return columns, adelie.grpnet(matrix, adelie.glm.multinomial(Y), early_exit=False, progress_bar=False, **given)
+
+    def read(found: Any) -> Models:
+        state = found[1]
+        return [(state.betas[-1].toarray().reshape(-1, k).T, np.ravel(state.intercepts[-1]))]
+
+    return Solver(fit, read, STRICT)
+
+
+def _skein_softmax(X: Any, y: np.ndarray, lam: float) -> Solver:
+    """Return skein's solver, which divides the loss by the number of classes."""
+    import skein_glm
+
+    rows, k = by_columns(X) if issparse(X) else X, y.max() + 1
+
+    def fit(tol: float) -> Any:
+        given = {"weights": np.ones(X.shape[1]), "tol": tol, "outer_tol": tol, "max_iter": 1000, "max_outer": 1000}
+        return skein_glm.MultinomialLassoClassifier(lam / k, **given).fit(rows, y)
+
+    return Solver(fit, all_classes, STRICT[:9])
+
+
+def measured_numbers(place: str) -> tuple[Any, np.ndarray]:
+    """Return rows and numbers; the columns of cpusmall get unit variance."""
+    if place in datasets.REGISTRY:
+        X, y = datasets.load(place, "train")
+        if place == "cpusmall":
+            X = X.toarray()
+            X = (X - X.mean(0)) / X.std(0)
+        return X, y
+    X, rng = sets.load(place).X, np.random.default_rng(1)
     truth = np.where(rng.random(X.shape[1]) < 0.1, rng.standard_normal(X.shape[1]), 0.0)
     signal = X @ truth
-    y = signal + signal.std() * rng.standard_normal(len(signal))
+    return X, signal + signal.std() * rng.standard_normal(len(signal))
+
+
+def regression_tasks(place: str) -> Iterator[Task]:
+    """Yield the least squares of a set at two strengths."""
+    X, y = measured_numbers(place)
     largest = float(np.abs(X.T @ (y - y.mean())).max()) / len(y)
     for share in sets.SHARES:
-        yield _least_squares(f"{place}, least squares, {share:g} of the largest", X, y, share * largest)
+        yield _least_squares(place, share, X, y, share * largest)
 
 
-def _least_squares(title: str, X: Any, y: np.ndarray, lam: float) -> Task:
+def _least_squares(place: str, share: float, X: Any, y: np.ndarray, lam: float) -> Task:
     def objectives(models: Models) -> list[float]:
         return [float(0.5 * np.mean((y - X @ w - b) ** 2) + lam * np.abs(w).sum()) for w, b in models]
 
@@ -247,30 +395,35 @@ def _least_squares(title: str, X: Any, y: np.ndarray, lam: float) -> Task:
         return Solver(lambda tol: Lasso(lam, tol=lam * tol).fit(columns, y), one, TOLERANCES[3:])
 
     solvers = {
-        ("sparsco", "sparsco polish"): ours,
-        ("sklearn", "sklearn Lasso"): sklearn,
+        (OURS, "sparsco polish"): ours,
+        ("scikit-learn", "sklearn Lasso"): sklearn,
         ("celer", "celer"): celer,
         ("skglm", "skglm"): skglm,
         ("adelie", "adelie"): partial(adelie, X, "gaussian", y, np.array([lam])),
     }
-    return Task(title, objectives, solvers)
+    return Task(f"{place}, least squares, {share:g} of the largest", place, objectives, solvers)
 
 
-PARTS = {"path": path_tasks, "group": group_tasks, "regression": regression_tasks}
+PARTS = {"path": path_tasks, "group": group_tasks, "classes": class_tasks, "regression": regression_tasks}
 
 
 # --- measurements -----------------------------------------------------------------------------------------------------
 
 
-def explored(solver: Solver, task: Task) -> list[dict[str, Any]]:
+def explored(solver: Solver, task: Task, limit: float) -> list[dict[str, Any]]:
     """Return seconds and objectives of each setting, from loose to strict, until a fit takes too long."""
-    solver.fit(solver.settings[0])  # what is compiled is not measured
     tried = list[dict[str, Any]]()
-    for setting in solver.settings:
-        taken, model = measure.timed(partial(solver.fit, setting))
-        tried.append({"setting": setting, "cpu": taken.cpu, "objectives": task.objectives(solver.read(model))})
-        if taken.cpu > LIMIT:
-            break
+    try:
+        with measure.limited(limit):
+            solver.fit(solver.settings[0])  # what is compiled is not measured
+        for setting in solver.settings:
+            with measure.limited(limit):
+                taken, model = measure.timed(partial(solver.fit, setting))
+            tried.append({"setting": setting, "cpu": taken.cpu, "objectives": task.objectives(solver.read(model))})
+            if taken.cpu > LIMIT:
+                break
+    except measure.LimitError:
+        pass  # stricter settings take longer
     return tried
 
 
@@ -289,16 +442,17 @@ def cheapest(tried: list[dict[str, Any]], least: np.ndarray, level: float) -> fl
     return min(good, key=lambda each: each["cpu"])["setting"] if good else None
 
 
-def measured(task: Task, rounds: int, store: Store, say: Callable[[str], None]) -> list[tuple[str, ...]]:
-    """Return the rows of the table of a task: solver, ms to each level, least gap."""
-    solvers, tried = dict[str, Solver](), dict[str, list[dict[str, Any]]]()
+def measured(task: Task, rounds: int, kept: Kept, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the line of each solver: ms to each level, None where it was not reached, and the least gap."""
+    solvers, tried, package_of = dict[str, Solver](), dict[str, list[dict[str, Any]]](), dict[str, str]()
     for (package, name), make in task.solvers.items():
-        if importlib.util.find_spec(package) is None:
+        if not version_of(package):
             say(f"left out: {package} is not installed")
             continue
         say(f"{task.title}: {name}")
-        solvers[name] = make()
-        tried[name] = store.once(name_of("peers", task.title, name), partial(explored, solvers[name], task))
+        solvers[name], package_of[name] = make(), package
+        once = partial(explored, solvers[name], task, np.inf if package == OURS else INTERRUPTED)
+        tried[name] = kept.once(package, ["peers", SOURCE, task.title, name], once)
     least = np.min([each["objectives"] for found in tried.values() for each in found], axis=0)
     chosen = {(name, level): cheapest(tried[name], least, level) for name in solvers for level in LEVELS}
     jobs = sorted({(name, setting) for (name, _), setting in chosen.items() if setting is not None})
@@ -308,24 +462,47 @@ def measured(task: Task, rounds: int, store: Store, say: Callable[[str], None]) 
         for k in rng.permutation(len(jobs)):
             name, setting = jobs[k]
             again = partial(measure.taken, partial(solvers[name].fit, setting))
-            times[jobs[k]].append(store.once(name_of("peers", task.title, name, setting, number), again)[0])
-    rows = list[tuple[str, ...]]()
+            key = ["peers", SOURCE, task.title, name, setting, number]
+            times[jobs[k]].append(kept.once(package_of[name], key, again)[0])
+    lines = list[dict[str, Any]]()
     for name in solvers:
-        reached = [chosen[name, level] for level in LEVELS]
-        cells = ["–" if setting is None else shown(1e3 * min(times[name, setting])) for setting in reached]
-        rows.append((task.title, name, *cells, f"{min(gap(each['objectives'], least) for each in tried[name]):.0e}"))
-    return rows
+        reached = {level: chosen[name, level] for level in LEVELS}
+        ms = {each: None if at is None else 1e3 * min(times[name, at]) for each, at in reached.items()}
+        gaps = [gap(each["objectives"], least) for each in tried[name]]
+        line = {"problem": task.title, "place": task.place, "solver": name, "package": package_of[name]}
+        lines.append(line | {"ms": ms, "gap": min(gaps, default=None)})
+    return lines
 
 
-def shown(ms: float) -> str:
-    """Return a time with three digits or more."""
-    return f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.3g}"
+def shown(ms: float | None) -> str:
+    """Return a time with three digits or more; a dash for none."""
+    return "–" if ms is None else f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.3g}"
 
 
-def table(rows: list[tuple[str, ...]]) -> str:
+def table(lines: list[dict[str, Any]]) -> str:
     """Return the table in Markdown."""
     head = ("problem", "solver", *(f"ms to {level:g}" for level in LEVELS), "least gap")
+    rows = [
+        (line["problem"], line["solver"], *map(shown, line["ms"].values()), gap_shown(line["gap"])) for line in lines
+    ]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
+
+
+def gap_shown(least: float | None) -> str:
+    """Return a gap in short; a dash if no fit ended."""
+    return "–" if least is None else f"{least:.0e}"
+
+
+def part(name: str, places: Sequence[str], rounds: int, kept: Kept, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the lines of a part on some sets; sets whose files are missing are left out and named."""
+    lines = list[dict[str, Any]]()
+    for place in places:
+        try:
+            for task in PARTS[name](place):
+                lines += measured(task, rounds, kept, say)
+        except datasets.MissingDataError:
+            say(f"left out: the files of {place} are missing")
+    return lines
 
 
 def main() -> int:
@@ -334,21 +511,19 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", default=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="small sets")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--again", nargs="+", default=[], metavar="PACKAGE", help="measure again, such as sparsco")
     options = parser.parse_args()
-    unknown = [part for part in options.parts if part not in PARTS]
+    unknown = [name for name in options.parts if name not in PARTS]
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
-    stores = Stores(cache_folder("bench"), True)
-    stores.check()
-    store = stores.of("peers-quick" if options.quick else "peers")
+    kept = opened(cache_folder("bench"), "peers-quick" if options.quick else "peers", True, options.again)
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
-        for part in options.parts:
-            rows = list[tuple[str, ...]]()
-            for place in SETS[part][options.quick]:
-                for task in PARTS[part](place):
-                    rows += measured(task, options.rounds, store, lambda line: print(line, file=sys.stderr))
-            print(f"## {part}\n\n{table(rows)}\n", flush=True)
+        for name in options.parts:
+            lines = part(
+                name, SETS[name][options.quick], options.rounds, kept, lambda line: print(line, file=sys.stderr)
+            )
+            print(f"## {name}\n\n{table(lines)}\n", flush=True)
     return 0
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
 
 import numpy as np
 import pytest
 
 from sparsco import cli
 from sparsco.bench import kernel_only, measure, methods, optimum, present, sets, solvers, suite
+from sparsco.bench.kept import Kept
 from sparsco.conversions import Last
 from sparsco.optimizers import FOBOS
+from sparsco.util import sources
 from sparsco.util.result_store import Store
 
 EMPTY = {"machine": {}, "problems": [], "scaling": [], "left_out": {}, "ended": "", "load_after": 0.0}
@@ -27,6 +30,11 @@ def bench(tmp_path, monkeypatch, capsys):
         return code, capsys.readouterr()
 
     return run
+
+
+def kept_in(folder, is_resumed=False, again=()):
+    """Measurements in two files of a folder."""
+    return Kept(*(Store(folder / f"{name}.jsonl", is_resumed) for name in ("ours", "others")), again)
 
 
 def broken(message):
@@ -81,7 +89,7 @@ def test_what_is_missing_or_fails_is_said_in_one_line(tmp_path, monkeypatch):
         parts=["levels"],
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    results = suite.run(plan, Store(tmp_path / "x.jsonl", False), said.append, lambda results: None)
+    results = suite.run(plan, kept_in(tmp_path), said.append, lambda results: None)
     assert said[0] == "left out: no-such-package is not installed"
     assert results["problems"][0]["failed"] == {"sklearn saga": "RuntimeError: <b>|no</b>"}
     page = present.write_page(tmp_path / "page.html", results).read_text()
@@ -152,6 +160,11 @@ def test_memory_is_what_a_job_takes_at_most():
         (["--sets", "cpusmall"], "is a regression"),
         (["--methods", "perceptron"], "there is no method 'perceptron'"),
         (["--patience", "0"], "--patience"),
+        (["--shares", "1.5"], "--shares must be between 0 and 1, got 1.5"),
+        (["--shares", "0.1", "--strengths", "1"], "leave --strengths out"),
+        (["--again", "sparsco"], "--again is for --resume"),
+        (["--resume", "--again", "perceptron"], "there is no package 'perceptron'"),
+        (["--kill"], "--kill is for --scale"),
         (["--json", "a", "--markdown", "a"], "different files"),
         (["--from", "pyproject.toml"], "does not hold results"),
         *(
@@ -248,6 +261,99 @@ def test_earlier_results_go_when_there_are_new_ones(bench, tmp_path, monkeypatch
     assert 0 < len(path.read_text().splitlines()) < len(before.splitlines()) and quick.exists()
 
 
+@pytest.mark.filterwarnings("ignore:no feature was selected")
+def test_strengths_may_be_shares_of_the_largest(bench, tmp_path):
+    file = tmp_path / "b.json"
+    options = ["--methods", "bare pass", "--skip", "scaling", "memory", "levels", "--rounds", "1"]
+    shares = ["--shares", "0.5", "0.3", "0.1"]
+    assert bench("--sets", "dense-300x5", *options, *shares, "--json", str(file))[0] == 0
+    data = sets.load("dense-300x5")
+    largest = np.abs(data.X.T @ (data.y - data.y.mean())).max() / (2 * len(data.y))
+    found = [problem["lam"] for problem in json.loads(file.read_text())["problems"] if problem["kind"] == methods.L1]
+    assert found == pytest.approx([0.5 * largest, 0.3 * largest, 0.1 * largest], rel=1e-12)
+    nothing = methods.METHODS["sparsco polish"].make(sets.Problem(data, 1.001 * largest))({"polish": 1e-9})
+    something = methods.METHODS["sparsco polish"].make(sets.Problem(data, 0.9 * largest))({"polish": 1e-9})
+    assert not nothing.coef_.any() and something.coef_.any()
+
+
+def test_others_are_kept_when_our_sources_change(tmp_path):
+    made = []
+
+    def measured(again=()):
+        kept = kept_in(tmp_path, True, again)
+        made.clear()
+        for package in ("sparsco", "numpy", ""):
+            for _ in range(2):
+                kept.once(package, ["round", 1], lambda package=package: made.append(package) or len(made))
+        return list(made)
+
+    assert measured() == ["sparsco", "numpy", ""] and measured() == []
+    assert measured(["numpy"]) == ["numpy"] and measured() == []  # once in a process, and kept
+    (tmp_path / "ours.jsonl").unlink()  # another hash of our sources is another file
+    assert measured() == ["sparsco"] and measured(["sparsco"]) == ["sparsco"]
+
+
+def test_nothing_that_learns_decides_what_is_measured_of_others():
+    files = [file for file in sources._files() if sources.is_below(file, sources.OTHERS)]
+    assert "bench/solvers.py" in files and "bench/methods.py" not in files
+    learning = ("engine", "optimizers", "conversions", "estimators", "solver", "choice", "selection", "jit")
+    assert not [file for file in files if sources.is_below(file, learning)]
+    assert all(any(sources.is_below(file, [place]) for file in files) for place in sources.OTHERS)
+    assert sources.others_hash() != sources.results_hash()
+
+
+def busy(seconds):
+    begun = time.process_time()
+    while time.process_time() - begun < seconds:
+        pass
+
+
+def test_a_limit_interrupts_and_leaves_the_clock_alone():
+    """A timer of CPU time would make the clock of the process lag by milliseconds."""
+    with pytest.raises(measure.LimitError, match="not done within 0.05 CPU seconds"), measure.limited(0.05):
+        busy(10.0)
+
+    def apart():
+        """Return the difference of the process's clock and the thread's, over a millisecond; the thread's is exact."""
+        begun, process, thread = time.perf_counter(), time.process_time(), time.thread_time()
+        while time.perf_counter() - begun < 1e-3:
+            pass
+        return abs((time.process_time() - process) - (time.thread_time() - thread))
+
+    with measure.limited(60.0):
+        assert np.median([apart() for _ in range(40)]) < 1e-4
+
+
+@pytest.mark.parametrize("arguments", [["--sets", "dense-100x1"], ["--scale", "ctr-1k"]])
+def test_a_limit_on_cpu_time_is_refused(arguments, bench, monkeypatch):
+    """It makes the clock inexact: a job of 1 ms was measured as nothing."""
+    limit = (1000, measure.resource.RLIM_INFINITY)
+    monkeypatch.setattr(measure.resource, "getrlimit", lambda which: limit)
+    code, said = bench(*arguments)
+    assert code == 2 and "ulimit -t" in said.err and said.out == "" and said.err.count("\n") == 1
+
+
+def test_a_batch_solver_that_takes_too_long_is_interrupted(tmp_path, monkeypatch):
+    def slow(problem):
+        return lambda setting: busy(0.0 if len(problem.data.y) < 300 else 20.0)
+
+    def read(problem, model):
+        return np.zeros(problem.data.X.shape[1]), 0.0
+
+    endless = methods.METHODS["skglm"]._replace(name="endless", make=slow, read=read, needs="numpy")
+    monkeypatch.setitem(methods.METHODS, "endless", endless)
+    monkeypatch.setattr(suite, "INTERRUPTED", 0.2)
+    monkeypatch.setattr(suite, "WARM_ROWS", 100)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said = []
+    plan = suite.Plan(["dense-300x5"], [methods.METHODS["sparsco polish"], endless], 1, 1, 1.0, ["levels", "memory"])
+    results = suite.run(plan._replace(kinds=(methods.L1,)), kept_in(tmp_path), said.append, lambda results: None)
+    (problem,) = results["problems"]
+    line = next(line for line in problem["methods"] if line["method"] == "endless")
+    assert line["levels"] == {} and line["memory"] is None and any("not done within" in each for each in said)
+    assert "| endless | – |" in present.as_markdown(results)
+
+
 def test_methods_of_which_none_is_installed_are_refused(bench, monkeypatch):
     absent = methods.METHODS["skglm"]._replace(package="no-such-package", needs="no.such.package")
     monkeypatch.setitem(methods.METHODS, "skglm", absent)
@@ -312,8 +418,16 @@ def test_a_batch_solver_solves_our_problem(name, kind, place):
     assert set(least["support"]) <= {*np.flatnonzero(w)}
 
 
-def test_a_solver_that_would_need_too_much_memory_refuses(monkeypatch):
-    pytest.importorskip("glum")
-    monkeypatch.setattr(solvers, "GLUM_FEATURES", 4)
-    with pytest.raises(ValueError, match="glum's matrix of second derivatives is too large for 5 features"):
-        methods.METHODS["glum"].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))
+@pytest.mark.parametrize(
+    ("name", "limit", "why"),
+    [
+        ("glum", "GLUM_FEATURES", "glum's matrix of second derivatives is too large for 5 features"),
+        ("skein", "SKEIN_FEATURES", "skein-glm takes too long with 5 features"),
+    ],
+)
+def test_a_solver_refuses_too_many_features(name, limit, why, monkeypatch):
+    if methods.METHODS[name].missing:
+        pytest.skip(methods.METHODS[name].missing)
+    monkeypatch.setattr(solvers, limit, 4)
+    with pytest.raises(ValueError, match=why):
+        methods.METHODS[name].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsco import cli
-from sparsco.bench import by_row, present, sets, streamed
+from sparsco.bench import by_row, killed_pass, present, sets, streamed
 from sparsco.data.randomness import bits
 
 SMALL = {name: shape._replace(d=4000, k=20) for name, shape in by_row.SHAPES.items()}
@@ -75,17 +75,54 @@ def test_a_pass_learns_what_time_allows_and_extrapolates_the_rest(monkeypatch):
     for name in whole:
         assert whole[name]["rows"] == 5000 and whole[name]["extrapolated_cpu"] is None
         assert part[name]["rows"] == 2000 and part[name]["extrapolated_cpu"] > part[name]["cpu"] > 0.0
-        assert 0.0 < whole[name]["slowest_over_fastest"] <= 1.0 and whole[name]["least_error"] < 0.5
+        assert 0.0 <= whole[name]["unevenness"] < 1.0 and 0.0 <= whole[name]["unevenness_over_bare"] < 1.0
+        assert whole[name]["over_bare"] > 0.0 and whole[name]["least_error"] < 0.5
+        assert whole[name]["bits_after_kill"] is None
     assert whole["sparsco default"]["error"] < 0.5
     text = present.table_markdown(present.scale_table([*whole.values(), *part.values()]))
     assert text.count("(extrapolated)") == len(part) and "5,000 of 5,000" in text and "2,000 of 5,000" in text
 
 
+def test_a_pass_that_is_killed_and_resumed_has_the_same_bits():
+    shape, rows, chunk = SMALL["ctr"], 9000, 700
+    found = killed_pass.killed(shape, rows, chunk, 1e-3)
+    whole, short = (streamed.LEARNERS["sparsco default"](1e-3) for _ in range(2))
+    for at in range(0, rows, 1111):  # cut elsewhere
+        X, y, _ = shape.rows(at, min(1111, rows - at))
+        whole.partial_fit(X, y, classes=[-1.0, 1.0])
+    X, y, _ = shape.rows(0, found.resumed_from)
+    short.partial_fit(X, y, classes=[-1.0, 1.0])
+    assert 0 < found.resumed_from <= found.at < rows and found.at >= rows // 2 and found.resumed_from % chunk == 0
+    assert found.bits == killed_pass.bits(whole) != killed_pass.bits(short) and whole.coef_.any()
+
+
+@pytest.mark.parametrize(("sign", "said"), [(1.0, "equal"), (-1.0, "DIFFER")])
+def test_a_line_says_whether_bits_were_equal(sign, said, monkeypatch):
+    monkeypatch.setattr(streamed, "SHAPES", SMALL)
+    monkeypatch.setattr(streamed, "CHUNK", 40_000)
+    monkeypatch.setattr(streamed, "TEST_ROWS", 500)
+
+    def outcome(shape, rows, chunk, lam):
+        model = streamed.LEARNERS["sparsco default"](lam)
+        X, y, _ = shape.rows(0, rows)
+        model.partial_fit(X, y * sign, classes=[-1.0, 1.0])
+        return killed_pass.Killed(3000, 2500, killed_pass.bits(model))
+
+    monkeypatch.setattr(killed_pass, "killed", outcome)
+    ours, sgd = streamed.measured("ctr-4k", 1e9, lambda line: None, is_killed=True)
+    assert (ours["bits_after_kill"], sgd["bits_after_kill"]) == (said, None)
+    text = present.table_markdown(present.scale_table([ours, sgd]))
+    assert f"{said}; killed at row 3,000, resumed from 2,500" in text
+
+
 def test_the_command_prints_a_table_or_json(monkeypatch, capsys):
-    monkeypatch.setattr(streamed, "measured", lambda name, seconds, say: [{"set": name, "seconds": seconds}])
-    assert cli.main(["bench", "--scale", "ctr-1b", "wide-850k", "--seconds", "2", "--json", "-"]) == 0
+    def measured(name, seconds, say, is_killed):
+        return [{"set": name, "seconds": seconds, "is_killed": is_killed}]
+
+    monkeypatch.setattr(streamed, "measured", measured)
+    assert cli.main(["bench", "--scale", "ctr-1b", "wide-850k", "--seconds", "2", "--kill", "--json", "-"]) == 0
     lines = json.loads(capsys.readouterr().out)["lines"]
-    assert lines == [{"set": "ctr-1b", "seconds": 2.0}, {"set": "wide-850k", "seconds": 2.0}]
+    assert lines == [{"set": name, "seconds": 2.0, "is_killed": True} for name in ("ctr-1b", "wide-850k")]
 
 
 @pytest.mark.parametrize(

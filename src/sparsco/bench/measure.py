@@ -8,10 +8,11 @@ import json
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,45 @@ def timed(job: Callable[[], Any]) -> tuple[Taken, Any]:
     cpu, wall = time.process_time(), time.perf_counter()
     result = job()
     return Taken(time.process_time() - cpu, time.perf_counter() - wall), result
+
+
+def check_clock() -> None:
+    """Raise a ValueError if this process has a limit on CPU time, with which Linux counts CPU time in ticks of some ms.
+
+    The minimum of several measurements is then too small, by up to a tick.
+    """
+    if resource.getrlimit(resource.RLIMIT_CPU)[0] != resource.RLIM_INFINITY:
+        raise ValueError("a limit on CPU time (ulimit -t) makes the clock of CPU time inexact: measure without it.")
+
+
+class LimitError(Exception):
+    """An error for a job that took too long."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Interrupt what runs in this context after some CPU seconds of this process, with a LimitError.
+
+    A call into compiled code ends first.  There is no limit if the seconds are infinite, and none on Windows.  Signals
+    come by the clock and look at the CPU time.  A timer of CPU time would spoil measurements: while one is set, Linux
+    counts CPU time in ticks of some ms, and a short job takes none.
+    """
+    if not seconds < np.inf or sys.platform == "win32":
+        yield
+        return
+    begun = time.process_time()
+
+    def look(*_: Any) -> None:
+        if time.process_time() - begun >= seconds:
+            raise LimitError(f"not done within {seconds:g} CPU seconds")
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, seconds, max(seconds / 20.0, 0.01))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def taken(job: Callable[[], Any]) -> Taken:
@@ -75,19 +115,23 @@ def peak_memory(task: dict[str, Any]) -> float:
 
     A first fit on a few rows has loaded and compiled everything.
     """
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
     done = subprocess.run(
         [sys.executable, "-m", "sparsco.bench.isolated_fit"],
         input=json.dumps(task),
         capture_output=True,
         text=True,
-        env=environment,
+        env=environment(),
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise RuntimeError(lines[-1] if lines else f"a process ended with {done.returncode}")
     return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process that imports the same sources as this one."""
+    root = str(Path(__file__).parents[2])
+    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
 def memory_of(job: Callable[[], Any]) -> float:

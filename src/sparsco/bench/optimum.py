@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
+from . import measure
 from .methods import METHODS, POLISH
 from .sets import Problem
 from .solvers import Weights
 
 TOLERANCE = 1e-6
 """The tolerance of the solvers, in optimality conditions over lam."""
+LIMIT = 60.0
+"""The CPU seconds of the second solver."""
 
 
 def lower_bound(problem: Problem, w: np.ndarray, b: float) -> float:
@@ -41,11 +46,12 @@ def solve(problem: Problem, known: float | None = None) -> dict[str, object]:
     """Return the least objective, that of each solver, a bound on the least's relative gap, and its features.
 
     Our solver solves all problems.  skglm, if installed, solves those L1 problems whose optimum is not ``known``, in at
-    most 20 iterations, since some would take half an hour.  The bound is independent of both.
+    most 20 iterations and a minute, since some would take half an hour.  The bound is independent of both.
     """
     found = {"sparsco": _fitted(problem, POLISH, {"polish": TOLERANCE})}
     if known is None and problem.rho == 0.0 and not METHODS["skglm"].missing:
-        found["skglm"] = _fitted(problem, "skglm", {"tol": TOLERANCE, "iterations": 20})
+        with contextlib.suppress(measure.LimitError), measure.limited(LIMIT):
+            found["skglm"] = _fitted(problem, "skglm", {"tol": TOLERANCE, "iterations": 20})
     objectives = {name: problem.objective(*weights) for name, weights in found.items()}
     best = min(objectives, key=lambda name: objectives[name])
     bound = max(lower_bound(problem, *weights) for weights in found.values())

@@ -96,7 +96,7 @@ def _ms(times: dict[str, float] | None) -> str:
 # --- wins and losses --------------------------------------------------------------------------------------------------
 
 
-def _figure(problem: dict[str, Any], name: str, what: str) -> float | None:
+def figure(problem: dict[str, Any], name: str, what: str) -> float | None:
     """Return CPU seconds of a method to a level or of a pass, or its gap after a pass; None if there is none."""
     line = next((line for line in problem["methods"] if line["method"] == name), None)
     if line is None:
@@ -120,7 +120,7 @@ def ratios(problems: Sequence[dict[str, Any]], peer: str, ours: str, what: str) 
     out = {}
     for problem in problems:
         if {peer, ours} <= {line["method"] for line in problem["methods"]}:
-            theirs, own = _figure(problem, peer, what), _figure(problem, ours, what)
+            theirs, own = figure(problem, peer, what), figure(problem, ours, what)
             if theirs is not None or own is not None:
                 out[_title(problem)] = np.inf if theirs is None else 0.0 if own is None else theirs / own
     if what in ("pass", "gap"):  # a missing measurement is not a loss
@@ -179,7 +179,7 @@ def _solvers(optimum: dict[str, Any]) -> str:
 
 def _problem(problem: dict[str, Any]) -> Table:
     optimum = problem["optimum"]
-    bare = _figure(problem, BARE, "pass")
+    bare = figure(problem, BARE, "pass")
     rows = []
     for line in problem["methods"]:
         one, levels = line["pass"], line["levels"]
@@ -276,6 +276,17 @@ def _scaling(scaling: Sequence[dict[str, Any]]) -> Iterator[Table]:
             )
 
 
+def _share(value: float) -> str:
+    return f"±{100 * value:.0f}%"
+
+
+def _kill(line: dict[str, Any]) -> str:
+    """Return whether the bits were equal, and at which rows; a dash if nothing was killed."""
+    if line["bits_after_kill"] is None:
+        return "–"
+    return f"{line['bits_after_kill']}; killed at row {line['killed_at']:,}, resumed from {line['resumed_from']:,}"
+
+
 def scale_table(lines: Sequence[dict[str, Any]]) -> Table:
     """Return the table of passes over rows that are generated in chunks."""
     rows = []
@@ -289,12 +300,14 @@ def scale_table(lines: Sequence[dict[str, Any]]) -> Table:
                 _cell(line["wall"]),
                 "–" if estimate is None else f"{_cell(estimate)} (extrapolated)",
                 _cell(round(line["rows_per_second"])),
-                _cell(line["slowest_over_fastest"]),
+                _share(line["unevenness"]),
+                _share(line["unevenness_over_bare"]),
                 _cell(line["memory"]),
                 _cell(line["memory_growth"]),
                 f"{line['error']:.4f}",
                 f"{line['least_error']:.4f}",
                 _cell(line["features"]),
+                _kill(line),
             )
         )
     header = (
@@ -304,16 +317,20 @@ def scale_table(lines: Sequence[dict[str, Any]]) -> Table:
         "clock s",
         "CPU s of all rows",
         "rows per CPU s",
-        "slowest / fastest part",
+        "speed even to",
+        "over the bare pass",
         "memory MB",
-        "of it after the first tenth",
+        "growth",
         "error",
         "least error",
         "features",
+        "bits after a kill",
     )
     note = (
         "One pass over rows that are generated in chunks and never held. Times are those of learning and of the model "
-        "at the end, not of the generator. Memory includes a chunk. Error: on 20,000 rows that follow the last row."
+        "at the end, not of the generator. Speed is that of ten parts of the run, without the first chunk; beside it "
+        "the same for its ratio to the bare pass over the same chunks. Memory includes a chunk. Growth: of its median, "
+        "from the second part to the last. Error: on 20,000 rows that follow the last row of the set."
     )
     return Table("Rows from a generator", header, rows, note)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -51,6 +51,11 @@ class Data(NamedTuple):
     X_test: Any
     y_test: np.ndarray
     strengths: tuple[tuple[float, float | None], ...]
+
+    def at(self, shares: Sequence[float]) -> Data:
+        """Return the set with these shares of the largest strength that selects any feature as its strengths."""
+        largest = float(np.abs(self.X.T @ (self.y - self.y.mean())).max()) / (2 * len(self.y))
+        return self._replace(strengths=tuple((share * largest, None) for share in shares))
 
 
 class Problem(NamedTuple):
@@ -173,8 +178,7 @@ def _generated(name: str, keep: bool) -> Data:
                 save_npz(file, X, compressed=False) if shape != "dense" else np.save(file, X)
             with replacing(place, lasting=False) as file:
                 np.save(file, y)
-    largest = float(np.abs(X[:n].T @ (y[:n] - y[:n].mean())).max()) / (2 * n)
-    return Data(name, X[:n], y[:n], X[n:], y[n:], tuple((share * largest, None) for share in SHARES))
+    return Data(name, X[:n], y[:n], X[n:], y[n:], ()).at(SHARES)
 
 
 # --- real -------------------------------------------------------------------------------------------------------------

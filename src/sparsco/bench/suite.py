@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .. import metrics
-from ..util.result_store import Store, name_of
+from ..util.result_store import name_of
 from . import measure, optimum, scaling, sets
 from .isolated_fit import WARM_ROWS
+from .kept import Kept
 from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Method, versions
 from .sets import Data, Problem
 from .solvers import Fit, Setting, Weights
@@ -24,6 +24,9 @@ LEVELS = (1e-2, 1e-3)
 ENOUGH = 30.0
 """The seconds after which a job is not repeated any more."""
 PARTS = ("levels", "memory", "scaling")
+KINDS = (L1, NO_INTERCEPT, ELASTIC)
+INTERRUPTED = 4.0
+"""A fit of a batch solver of others is interrupted after so many times the patience."""
 
 NOTHING: dict[str, Any] = {"gap": None, "nonzeros": None, "f1": None, "test_error": None}
 """The quality of a result that is not a finite model."""
@@ -36,7 +39,7 @@ class Plan(NamedTuple):
 
     ``patience``: a method's ladder is abandoned when a fit takes so many times as long as our polish, and at least half
     a second.  ``parts``: measurements besides passes.  ``absent``: sets that are left out because their files are
-    missing.
+    missing.  ``shares``: strengths as shares of the largest that selects a feature, in place of each set's own.
     """
 
     sets: Sequence[str]
@@ -47,25 +50,12 @@ class Plan(NamedTuple):
     parts: Sequence[str] = PARTS
     quick: bool = False
     absent: Sequence[str] = ()
+    shares: Sequence[float] = ()
+    kinds: Sequence[str] = KINDS
 
 
-class Anew(Store):
-    """A store that drops the results of earlier processes, but only when it has a first result of its own."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, is_resumed=False)
-        self._begun = False
-
-    def put(self, results: dict[str, Any]) -> None:
-        """Keep results, by name."""
-        if not self._begun:
-            self.restart()
-            self._begun = True
-        super().put(results)
-
-
-def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Measure what is not in the store yet; ``save`` is called with the results so far after each problem."""
+def run(plan: Plan, kept: Kept, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Measure what is not kept yet; ``save`` is called with the results so far after each problem."""
     there = [method for method in plan.methods if not method.missing]
     left_out = {method.package: method.missing for method in plan.methods if method.missing}
     left_out |= {name: f"the files of {name} are missing" for name in plan.absent}
@@ -83,21 +73,23 @@ def run(plan: Plan, store: Store, say: Say, save: Callable[[dict[str, Any]], Non
         warnings.simplefilter("ignore")  # the effect of more passes is what is measured here
         for name in plan.sets:
             data = sets.load(name)
+            data = data.at(plan.shares) if plan.shares else data
             for lam, known in data.strengths[: plan.strengths]:
                 parts = plan.parts if lam == data.strengths[0][0] else [part for part in plan.parts if part != "memory"]
-                for kind, problem in _problems(data, lam):
+                for kind in plan.kinds:
+                    problem = _problem(data, lam, kind)
                     methods = [method for method in there if kind in method.problems]
                     if "levels" not in parts:
                         methods = [method for method in methods if method.streams]
                     if kind != L1 and all(method.ours for method in methods):
                         continue  # no other method to compare with
                     say(f"{data.name}, lam {lam:.3g}, {kind}")
-                    bench = _Bench(plan._replace(parts=parts), store, problem, kind, known if kind == L1 else None, say)
+                    bench = _Bench(plan._replace(parts=parts), kept, problem, kind, known if kind == L1 else None, say)
                     results["problems"].append(bench.measured(methods))
                     save(_stamped(results))
             del data
         if "scaling" in plan.parts:
-            for figures in scaling.measured(there, plan.rounds, plan.quick, store, say):
+            for figures in scaling.measured(there, plan.rounds, plan.quick, kept.ours, say):
                 results["scaling"].append(figures)
                 save(_stamped(results))
     return _stamped(results)
@@ -107,10 +99,8 @@ def _stamped(results: dict[str, Any]) -> dict[str, Any]:
     return results | {"ended": measure.now(), "load_after": measure.load()}
 
 
-def _problems(data: Data, lam: float) -> Iterator[tuple[str, Problem]]:
-    yield L1, Problem(data, lam)
-    yield NO_INTERCEPT, Problem(data, lam, intercept=False)
-    yield ELASTIC, Problem(data, lam, sets.L2_SHARE * lam)
+def _problem(data: Data, lam: float, kind: str) -> Problem:
+    return Problem(data, lam, sets.L2_SHARE * lam if kind == ELASTIC else 0.0, kind != NO_INTERCEPT)
 
 
 def _reaches(figures: dict[str, Any], level: float) -> bool:
@@ -120,16 +110,16 @@ def _reaches(figures: dict[str, Any], level: float) -> bool:
 class _Bench:
     """The benchmark of one problem: its optimum, then every method on it."""
 
-    def __init__(self, plan: Plan, store: Store, problem: Problem, kind: str, known: float | None, say: Say) -> None:
-        self.plan, self.store, self.problem, self.kind, self.say = plan, store, problem, kind, say
-        self.optimum = self.once(["optimum"], lambda: optimum.solve(problem, known))
+    def __init__(self, plan: Plan, kept: Kept, problem: Problem, kind: str, known: float | None, say: Say) -> None:
+        self.plan, self.kept, self.problem, self.kind, self.say = plan, kept, problem, kind, say
+        self.optimum = self.once("", ["optimum"], lambda: optimum.solve(problem, known))
         self.support = np.zeros(problem.data.X.shape[1], bool)
         self.support[self.optimum["support"]] = True
         self.fits: dict[str, Fit] = {}
 
-    def once(self, what: list[Any], find: Callable[[], Any]) -> Any:
-        """Return a measurement of this problem, made once even if the run is interrupted."""
-        return self.store.once(name_of(*self.problem.key, *what), find)
+    def once(self, package: str, what: list[Any], find: Callable[[], Any]) -> Any:
+        """Return a measurement of a package on this problem, made once even if the run is interrupted."""
+        return self.kept.once(package, [*self.problem.key, *what], find)
 
     def measured(self, methods: Sequence[Method]) -> dict[str, Any]:
         """Return all figures of all methods."""
@@ -141,7 +131,8 @@ class _Bench:
         for method in sorted(methods, key=lambda each: each.name != POLISH):  # it sets the patience for the others
             try:
                 explored[method.name] = self.once(
-                    ["explored", method.name, "levels" in self.plan.parts, self.plan.patience],
+                    method.package,
+                    ["explored", method.name, method.ladders, "levels" in self.plan.parts, self.plan.patience],
                     partial(self.explored, method, patience),
                 )
             except Exception as error:  # a failure of another package must not stop the rest
@@ -188,7 +179,13 @@ class _Bench:
         tried, fit = [], self.fit_of(method)
         for ladder in method.ladders if "levels" in self.plan.parts else [method.ladders[0][:1]]:
             for setting in ladder:
-                taken, model = measure.timed(partial(fit, setting))
+                try:
+                    with measure.limited(np.inf if method.ours or method.streams else INTERRUPTED * patience):
+                        taken, model = measure.timed(partial(fit, setting))
+                except measure.LimitError as error:
+                    self.say(f"  {method.name}, {setting}: {error}")
+                    tried.append({"setting": setting, "cpu": INTERRUPTED * patience, "wall": None, **NOTHING})
+                    break
                 figures = NOTHING if method.name == BARE else self.quality(method.read(self.problem, model))
                 tried.append({"setting": setting, "cpu": taken.cpu, "wall": taken.wall, **figures})
                 if _reaches(figures, min(LEVELS)) or taken.cpu > patience:
@@ -235,7 +232,8 @@ class _Bench:
             for job in rng.permutation(sorted(jobs)):
                 method, setting = jobs[job]
                 if sum(taken.wall for taken in times[job]) < ENOUGH:
-                    taken = self.once(["round", number, method, setting], partial(self.again, method, setting))
+                    what, again = ["round", number, method, setting], partial(self.again, method, setting)
+                    taken = self.once(METHODS[method].package, what, again)
                     times[job].append(measure.Taken(*taken))
         return times
 
@@ -272,10 +270,11 @@ class _Bench:
                 out["levels"][what] = found
         best = chosen.get("pass") or tried[-1]
         out["memory"] = None
-        if "memory" in self.plan.parts:
+        if "memory" in self.plan.parts and best["wall"] is not None:  # it was not interrupted
             task = {"problem": self.problem.key, "method": method.name, "setting": best["setting"]}
             try:
-                out["memory"] = self.once(["memory", method.name, best["setting"]], lambda: measure.peak_memory(task))
+                key = ["memory", method.name, best["setting"]]
+                out["memory"] = self.once(method.package, key, lambda: measure.peak_memory(task))
             except RuntimeError as error:
                 self.say(f"  {method.name}: no memory figure: {error}")
         return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ _EXAMPLE = """  sparsco bench --quick                                    small s
   sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
   sparsco bench --json bench.json --markdown bench.md --resume
   sparsco bench --from bench.json --report bench.html      show saved results again
-  sparsco bench --scale ctr-1b --seconds 600               as many of 10^9 generated rows as ten minutes allow
+  sparsco bench --resume --again sparsco                   measure ours again; others are kept
+  sparsco bench --scale ctr-1b --seconds 600 --kill        as many of 10^9 generated rows as ten minutes allow
 
 Packages that are not installed are left out: vowpalwabbit, river, skglm, celer, sklearn-contrib-lightning,
 adelie, glum, snapml, skein-glm.
@@ -25,13 +27,21 @@ exit code:
     2  bad argument or missing data
     3  a file could not be written
   130  interrupted (Ctrl-C); finished measurements are kept for --resume"""
-_MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "patience", "skip", "resume")
+_MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "shares", "patience", "skip", "resume", "again")
 """The options that have no meaning together with --from."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to the parser."""
     to = command(commands, "bench", "measure sparsco and other packages side by side", _EXAMPLE)
+    _add_measuring(to)
+    _add_scale(to)
+    _add_files(to)
+    to.set_defaults(run=_bench)
+
+
+def _add_measuring(to: argparse.ArgumentParser) -> None:
+    """Add the options that decide what is measured."""
     to.add_argument(
         "--quick", action="store_true", help="use small sets, two rounds and one strength; do not measure memory"
     )
@@ -47,6 +57,14 @@ def add(commands: argparse._SubParsersAction) -> None:
         "--strengths", type=positive, metavar="N", help="number of strengths on each set (default: 2; quick: 1)"
     )
     to.add_argument(
+        "--shares",
+        nargs="+",
+        type=float,
+        metavar="X",
+        help="strengths on each set as shares of the largest that selects a feature (default: 0.1 0.02; real sets: "
+        "their own two)",
+    )
+    to.add_argument(
         "--patience",
         type=float,
         metavar="X",
@@ -55,6 +73,14 @@ def add(commands: argparse._SubParsersAction) -> None:
     to.add_argument(
         "--skip", nargs="+", choices=("levels", "memory", "scaling"), default=[], help="leave these parts out"
     )
+    to.add_argument("--resume", action="store_true", help="reuse the finished measurements of an earlier run")
+    to.add_argument(
+        "--again", nargs="+", metavar="PACKAGE", help="with --resume: measure these packages again, such as sparsco"
+    )
+
+
+def _add_scale(to: argparse.ArgumentParser) -> None:
+    """Add the options of generated rows."""
     to.add_argument(
         "--scale",
         nargs="+",
@@ -67,6 +93,15 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="S",
         help="with --scale: seconds of each pass, after which the rest is extrapolated (default: 60)",
     )
+    to.add_argument(
+        "--kill",
+        action="store_true",
+        help="with --scale: learn the rows once more in a process that is killed and resumed, and compare the bits",
+    )
+
+
+def _add_files(to: argparse.ArgumentParser) -> None:
+    """Add the options of what is shown and written."""
     to.add_argument("--list", action="store_true", help="list sets and methods, and exit")
     to.add_argument(
         "--json",
@@ -75,7 +110,6 @@ def add(commands: argparse._SubParsersAction) -> None:
     )
     to.add_argument("--markdown", metavar="FILE", help="write the tables to FILE")
     to.add_argument("--report", metavar="FILE.html", help="write the tables and the plots as one HTML file")
-    to.add_argument("--resume", action="store_true", help="reuse the finished measurements of an earlier run")
     to.add_argument(
         "--from",
         dest="source",
@@ -83,14 +117,12 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="measure nothing; show the results in these --json files together",
     )
-    to.set_defaults(run=_bench)
 
 
 def _bench(given: argparse.Namespace) -> int:
-    from ..bench import methods, present, sets, suite
+    from ..bench import kept, methods, present, sets, suite
     from ..util.atomic_files import write_text
     from ..util.folders import cache_folder
-    from ..util.result_store import Stores
 
     if given.list:
         print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))
@@ -99,8 +131,8 @@ def _bench(given: argparse.Namespace) -> int:
         return FINE
     if given.scale:
         return _scale(given)
-    if given.seconds is not None:
-        raise ValueError("--seconds is for --scale.")
+    if given.seconds is not None or given.kill:
+        raise ValueError(f"{'--kill' if given.kill else '--seconds'} is for --scale.")
     beside = [f"--{name}" for name in _MEASURING if getattr(given, name)]
     if given.source and beside:
         raise ValueError(f"--from measures nothing: leave {', '.join(beside)} out.")
@@ -109,8 +141,7 @@ def _bench(given: argparse.Namespace) -> int:
         check_writable(Path(file), *(given.source or []))
     if len({Path(file).resolve() for file in files}) < len(files):
         raise ValueError("--json, --markdown and --report must be different files.")
-    if given.patience is not None and not given.patience > 0.0:
-        raise ValueError(f"--patience must be positive, got {given.patience:g}.")
+    _check_measuring(given)
 
     def save(results: dict[str, Any]) -> None:
         if given.json and given.json != "-":
@@ -126,19 +157,17 @@ def _bench(given: argparse.Namespace) -> int:
             named,
             methods.chosen(given.methods),
             given.rounds or (2 if given.quick else 5),
-            given.strengths or (1 if given.quick else 2),
+            len(given.shares or ()) or given.strengths or (1 if given.quick else 2),
             given.patience or (3.0 if given.quick else 10.0),
             [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
             given.quick,
             absent,
+            given.shares or (),
         )
-        stores = Stores(cache_folder("bench"), given.resume)
-        stores.check()
-        store = stores.of("bench-quick" if given.quick else "bench")
-        if not given.resume:
-            store = suite.Anew(store.path)
+        study = "bench-quick" if given.quick else "bench"
+        measured = kept.opened(cache_folder("bench"), study, given.resume, given.again or ())
         try:
-            results = suite.run(plan, store, lambda line: print(line, file=sys.stderr, flush=True), save)
+            results = suite.run(plan, measured, lambda line: print(line, file=sys.stderr, flush=True), save)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted: the finished measurements are kept, --resume continues.") from None
     save(results)
@@ -146,6 +175,25 @@ def _bench(given: argparse.Namespace) -> int:
     if given.report:
         print(f"report: {present.write_page(given.report, results)}", file=sys.stderr)
     return FINE
+
+
+def _check_measuring(given: argparse.Namespace) -> None:
+    """Raise for options of a measurement that exclude each other, or that are out of range."""
+    from ..bench import methods
+
+    if given.patience is not None and not given.patience > 0.0:
+        raise ValueError(f"--patience must be positive, got {given.patience:g}.")
+    if given.shares and given.strengths:
+        raise ValueError("--shares are the strengths: leave --strengths out.")
+    for share in given.shares or ():
+        if not 0.0 < share < 1.0:
+            raise ValueError(f"--shares must be between 0 and 1, got {share:g}.")
+    if given.again and not given.resume:
+        raise ValueError("--again is for --resume: without it everything is measured again.")
+    packages = {method.package for method in methods.METHODS.values()}
+    for name in given.again or ():
+        if name not in packages:
+            raise ValueError(f"--again: there is no package {name!r}: choose from {', '.join(sorted(packages))}.")
 
 
 def _scale(given: argparse.Namespace) -> int:
@@ -159,13 +207,15 @@ def _scale(given: argparse.Namespace) -> int:
     seconds = 60.0 if given.seconds is None else given.seconds
     if not seconds > 0.0:
         raise ValueError(f"--seconds must be positive, got {seconds:g}.")
+    measure.check_clock()
     for name in given.scale:
         streamed.parsed(name)
     if given.json not in (None, "-"):
         check_writable(Path(given.json))
     lines = []
     for name in given.scale:
-        lines += streamed.measured(name, seconds, lambda line: print(line, file=sys.stderr, flush=True))
+        say = partial(print, file=sys.stderr, flush=True)
+        lines += streamed.measured(name, seconds, say, is_killed=given.kill)
     results = {"machine": measure.machine(), "ended": measure.now(), "load": measure.load(), "lines": lines}
     if given.json and given.json != "-":
         write_text(given.json, to_json(results) + "\n")

@@ -21,7 +21,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.multiclass import OneVsRestClassifier
 
 from .. import metrics
-from ..bench.methods import l1_logistic
+from ..bench.solvers import l1_logistic
 from ..datasets.generators import text_like
 from ..estimators.sklearn import SparseClassifier
 from ..util import html

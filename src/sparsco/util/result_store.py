@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .atomic_files import naming
-from .sources import results_hash
+from .sources import others_hash, results_hash
 
 _STALE = 30 * 86_400.0
 """The age in seconds after which results of another version of the sources are removed."""
@@ -36,13 +36,13 @@ class Stores:
         self.folder, self.is_resumed = folder, is_resumed
         self._opened: dict[str, Store] = {}
 
-    def of(self, study: str) -> Store:
-        """Return the store of a study.
+    def of(self, study: str, sources: Callable[[], str] = results_hash) -> Store:
+        """Return the store of a study, whose results the hashed sources decide.
 
         Repeated calls return the same store, so that tables and figures share their runs.
         """
         if study not in self._opened:
-            path = self.folder / f"{study}.{results_hash()[:12]}.jsonl"
+            path = self.folder / f"{study}.{sources()[:12]}.jsonl"
             self._opened[study] = Store(path, self.is_resumed)
         return self._opened[study]
 
@@ -58,7 +58,8 @@ class Stores:
                 "be written to."
             ) from error
         for path in self.folder.glob("*.jsonl"):
-            if path.suffixes[-2:] != [f".{results_hash()[:12]}", ".jsonl"] and _age(path) > _STALE:
+            is_current = path.suffixes[-2] in (f".{results_hash()[:12]}", f".{others_hash()[:12]}")
+            if not is_current and _age(path) > _STALE:
                 path.unlink(missing_ok=True)
 
 
@@ -82,6 +83,11 @@ class Store:
         if name not in self.found:
             self.put({name: find()})
         return self.found[name]
+
+    def drop(self, name: str) -> None:
+        """Forget the result of this name, so that it is found and stored again."""
+        self.found.pop(name, None)
+        self._written.pop(name, None)
 
     def restart(self) -> None:
         """Drop the results of earlier processes, on disk as well, for results that differ each time."""

@@ -57,6 +57,17 @@ SHOWN = (
     "estimators/views.py",
 )
 """The files and folders that only show computed results."""
+OTHERS = (
+    "bench/by_row.py",
+    "bench/measure.py",
+    "bench/optimum.py",
+    "bench/sets.py",
+    "bench/solvers.py",
+    "data/randomness.py",
+    "datasets",
+    "metrics",
+)
+"""The files and folders that decide what the benchmark measures of other packages: none of our learning."""
 
 
 @functools.cache
@@ -69,6 +80,12 @@ def kernels_hash() -> str:
 def results_hash() -> str:
     """Return a hash of the sources that decide the numbers of a result: all but those that only show them."""
     return _hash(file for file in _files() if not is_below(file, SHOWN))
+
+
+@functools.cache
+def others_hash() -> str:
+    """Return a hash of the sources that decide what is measured of other packages."""
+    return _hash(file for file in _files() if is_below(file, OTHERS))
 
 
 def is_below(file: str, places: Iterable[str]) -> bool:
