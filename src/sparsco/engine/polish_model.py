@@ -37,11 +37,13 @@ _MATTERS = 0.1
 _NEAR, _SOON = 0.95, 0.85
 """A weight that is zero may move in a step by a sample, or in one soon, if its slope is this share of its L1 weight."""
 _FEW_WEIGHTS = 200
-"""The number of weights up to which all may move."""
+"""The number of weights up to which all may move, where rows are full."""
 _MOST_WEIGHTS = 1200
 """The most weights that move in a step by a sample."""
 _ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
 """The rows of a sample: for each weight that moves, at least, and its nonzeros at most."""
+_BY_CURVATURE = 0.8
+"""The share of the importance of a row that depends on its curvature."""
 _FEWEST = 8
 """The rows for each weight that moves, below which a sample does not serve."""
 _MORE_ROWS = 4
@@ -348,7 +350,7 @@ class Model:
         if self._fall > _SLOW * before:
             self._rows_per_weight *= _MORE_ROWS
             self.sample.forget()
-            return len(self.sample) < len(self.P)
+            return self.sample.drawn < len(self.P)
         self.sample.correct(self._left, self._point(), self.psi.rho)
         return True
 
@@ -364,7 +366,7 @@ class Model:
 
         They are the nonzero ones, and those with the largest slopes beyond their L1 weight, or near it.
         """
-        if self.W.size <= _FEW_WEIGHTS:
+        if self._curves is None and self.W.size <= _FEW_WEIGHTS:
             every = np.ones_like(self.W, bool)
             self._movable = Movable(every, every)
             return True
@@ -387,12 +389,25 @@ class Model:
     @property
     def lacks_rows(self) -> bool:
         """Return whether the sample has fewer rows than the next step takes."""
-        return self.sample is None or len(self.sample) < self.wanted_rows
+        return self.sample is None or self.sample.drawn < self.wanted_rows
 
-    def take_rows(self, rows: Matrix, numbers: np.ndarray) -> None:
-        """Take the rows with these numbers as the sample."""
+    def importance(self) -> np.ndarray:
+        """Return about how much each row adds to the second derivatives, as a multiple of the mean.
+
+        No row is far below the mean: the curvatures change from step to step.
+        """
         assert self.term is not None
-        self.sample = Sample(rows, numbers, self.term, self.intercept)
+        h = self.term.bends(self.P).h.sum(1)
+        return 1.0 - _BY_CURVATURE + _BY_CURVATURE * h / max(float(h.mean()), 1e-300)
+
+    def take_rows(self, rows: Matrix, numbers: np.ndarray, factors: np.ndarray, drawn: int) -> None:
+        """Take a sample: rows with their numbers, the factor by which each stands for others, and how many were drawn.
+
+        Some may have been drawn several times.
+        """
+        assert self.term is not None
+        self.sample = Sample(rows, numbers, factors, self.term, self.intercept)
+        self.sample.drawn = drawn
 
     def step(self, tol: float) -> None:
         """Go to the minimum of the model by the second derivatives of the sample."""

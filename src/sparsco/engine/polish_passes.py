@@ -56,29 +56,36 @@ def take_steps(rows: Rows, models: list[Model], nonzeros: float, tol: float) -> 
         model.solve(tol)
 
 
-def numbers_of_sample(n: int, count: int) -> np.ndarray:
-    """Return the numbers of ``count`` of n rows: one at random out of each of as many equal parts.
+def drawn(importance: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of about ``count`` rows, and the factor by which each stands for others.
 
-    >>> numbers_of_sample(12, 4).tolist(), numbers_of_sample(3, 3).tolist()
-    ([0, 3, 8, 9], [0, 1, 2])
+    One row is drawn at random out of each of ``count`` parts of equal importance, so that sums over the drawn rows,
+    times the factors, are sums over all rows in the mean.
+
+    >>> numbers, factors = drawn(np.array([4.0, 1.0, 1.0, 2.0, 1.0]), 3)
+    >>> numbers.tolist(), factors.tolist()
+    ([0, 3], [1.5, 1.5])
     """
-    if count == n:
-        return np.arange(n)
-    at = np.arange(count)
-    first, after = at * n // count, (at + 1) * n // count
-    return first + (uniform(0, Purpose.SAMPLE, at) * (after - first)).astype(np.int64)
+    n = len(importance)
+    if count >= n:
+        return np.arange(n), np.ones(n)
+    sums = np.cumsum(importance)
+    part = sums[-1] / count
+    at = (np.arange(count) + uniform(0, Purpose.SAMPLE, np.arange(count))) * part
+    numbers, times = np.unique(np.minimum(np.searchsorted(sums, at, side="right"), n - 1), return_counts=True)
+    return numbers, times * part / importance[numbers]
 
 
 def copy_rows(rows: Rows, models: list[Model]) -> None:
     """Copy the sample of these models: the largest that one of them takes."""
     if not models:
         return
-    n, wanted = len(models[0].P), max(model.wanted_rows for model in models)
-    had = max((len(model.sample) for model in models if model.sample is not None), default=0)
-    numbers = numbers_of_sample(n, min(n, max(wanted, 2 * had)))  # a sample that grows does not grow often
+    had = max((model.sample.drawn for model in models if model.sample is not None), default=0)
+    count = min(max(*(model.wanted_rows for model in models), 2 * had), len(models[0].P))
+    numbers, factors = drawn(np.sum([model.importance() for model in models], axis=0), count)
     sample = rows.take(numbers)
     for model in models:
-        model.take_rows(sample, numbers)
+        model.take_rows(sample, numbers, factors, count)
 
 
 def copy_columns(rows: Rows, models: list[Model]) -> None:

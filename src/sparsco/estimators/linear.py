@@ -114,7 +114,7 @@ class LinearModel(OneExample, Readable):
         passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
-            learned = rows_for_start(matrix, rows, state.runs[0].problem)
+            learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
         weights = np.ones(len(matrix)) if weights is None else weights
         for run in state.runs:
             if run.set_stream_length(len(learned) * passes):

@@ -11,10 +11,11 @@ from ..data.rows import Matrix
 from ..penalties import GroupL1
 from ..problem.state import Problem
 
+_LEAST_START = 2000
 _FEW = 64
 """The rows that are learned where a polish has a start of its own."""
-_START_NONZEROS, _START_SHARE = 1_500_000, 8
-"""The nonzeros from which a polish is started, at least, and one in how many of the rows, at least."""
+_START_NONZEROS, _START_SHARE, _START_ROWS = 1_500_000, 8, 32
+"""A polish is started from so many nonzeros, or one in so many rows; and at most so many rows for each column."""
 
 
 def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
@@ -22,7 +23,7 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
     return np.arange(n) if weights is None else np.flatnonzero(weights)
 
 
-def rows_for_start(matrix: Matrix, rows: np.ndarray, problem: Problem) -> np.ndarray:
+def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
     A polish needs a start that is not far from the optimum, and looks at all rows itself.  That of groups of features
@@ -30,8 +31,18 @@ def rows_for_start(matrix: Matrix, rows: np.ndarray, problem: Problem) -> np.nda
     """
     if isinstance(problem.penalty, GroupL1) and problem.m == 1 and problem.loss.curved:
         return rows[:: max(len(rows) // _FEW, 1)]
-    nonzeros = max(len(matrix.data), 1)
-    return rows[:: max(1, min(nonzeros // _START_NONZEROS, _START_SHARE))]
+    nonzeros, n = max(len(matrix.data), 1), len(matrix)
+    most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE)
+    few = max(_START_ROWS * matrix.d, _LEAST_START) / _mixture(codes, problem)
+    return rows[:: max(1, n // int(min(most, few)))]
+
+
+def _mixture(codes: np.ndarray, problem: Problem) -> float:
+    """Return twice the share of the rows that are not of the most frequent class, at most 1; for numbers 1."""
+    if not problem.loss.classifies:
+        return 1.0
+    counts = np.bincount(codes.astype(np.int64))
+    return float(np.clip(2.0 * (1.0 - counts.max() / len(codes)), 1e-6, 1.0))
 
 
 def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:

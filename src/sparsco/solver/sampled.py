@@ -27,6 +27,8 @@ FLOOR = 1e-3
 """The least curvature of a row, as a share of the bound on it: a saturated row does not show how far a model holds."""
 _STALE = 1.2
 """A matrix is computed again when the sum of the curvatures has changed by this factor."""
+_SHIFT = 1e-6
+"""The second derivative of a common shift of all classes, as a share of that of a single class."""
 _LEAST_BEND = 1e-10
 """The least bend of the loss on a step, as a share of that of the model, by which the model is corrected."""
 
@@ -50,20 +52,19 @@ class Movable(NamedTuple):
 class Sample:
     """Some rows, with their part of the mean loss, and the matrix A of the last step."""
 
-    def __init__(self, rows: Matrix, numbers: np.ndarray, term: LossTerm, intercept: bool) -> None:
-        """Take the rows with these numbers, among all rows of the mean loss ``term``, which has no kinks."""
-        self.numbers, self.intercept = numbers, intercept
+    def __init__(self, rows: Matrix, numbers: np.ndarray, factors: np.ndarray, term: LossTerm, intercept: bool) -> None:
+        """Take the rows with these numbers, among all rows of the mean loss ``term``, which has no kinks.
+
+        ``factors`` are the factors by which they stand for other rows.
+        """
+        self.numbers, self.intercept, self.drawn = numbers, intercept, len(numbers)
         self.X = rows.array if rows.is_full else rows.to_scipy()
-        share = term.share[numbers]
-        share = share * (term.share.sum(0) / share.sum(0))
+        share = term.share[numbers] * factors[:, None]
         self.term = LossTerm(term.loss, term.y[numbers], share, np.zeros_like(share))
         self._places: np.ndarray | None = None
         """The weights of the matrix A, by their places in W; None: there is no matrix yet."""
         self._A, self._total = np.empty((0, 0)), 1.0
         """The matrix, and the sum of the curvatures by which it was computed."""
-
-    def __len__(self) -> int:
-        return len(self.numbers)
 
     def minimum(
         self, at: Point, P: np.ndarray, psi: Blocks, movable: Movable, least: np.ndarray | None, tol: float
@@ -73,7 +74,8 @@ class Sample:
         P are the margins of all rows.  Rare columns may have no entry in the sample: ``least`` (d, m) bounds second
         derivatives from below, as shares of the sum of curvatures.
         """
-        bends = self.term.bends(P[self.numbers], FLOOR)
+        couples = self.term.loss.couples
+        bends = self.term.bends(P[self.numbers], 0.0 if couples else FLOOR)
         total = float(bends.h.sum())
         if not 1.0 / _STALE < total / self._total < _STALE:
             self._places = None
@@ -83,6 +85,8 @@ class Sample:
             wide = Curved(self.X, at.W, psi, bends.h, bends.s, self.intercept, movable.soon)
             self._places, self._A = np.flatnonzero(movable.soon), wide.matrix(np.zeros(len(at.W) + 1))
             self._total = total
+            if couples:  # a common shift of all classes has no second derivative
+                np.einsum("ii->i", self._A)[:] *= 1.0 + _SHIFT
             if least is not None:
                 own = np.einsum("ii->i", self._A)[: len(self._places)]
                 np.maximum(own, (least * bends.h.sum(0))[movable.soon], out=own)
