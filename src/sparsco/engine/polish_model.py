@@ -36,12 +36,16 @@ _ESTIMATED = 0.7
 _MATTERS = 0.1
 _NEAR, _SOON = 0.95, 0.85
 """A weight that is zero may move in a step by a sample, or in one soon, if its slope is this share of its L1 weight."""
+_FEW_OUTPUTS = 600
+"""The number of weights of several outputs up to which steps are made by samples: their matrices are costly."""
 _FEW_WEIGHTS = 200
 """The number of weights up to which all may move, where rows are full."""
 _MOST_WEIGHTS = 1200
 """The most weights that move in a step by a sample."""
 _ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
 """The rows of a sample: for each weight that moves, at least, and its nonzeros at most."""
+_DENSE, _FEWER = 0.1, 4
+"""The share of nonzeros from which a matrix costs more than a pass, and the factor by which samples are then smaller."""
 _BY_CURVATURE = 0.8
 """The share of the importance of a row that depends on its curvature."""
 _FEWEST = 8
@@ -89,7 +93,8 @@ class Model:
         self.term: LossTerm | None = None
         self._rows, self._loss_now = 0, np.inf
         self.sample: Sample | None = None
-        self._by_sample, self._rows_per_weight, self._fall = loss.curved and psi.groups is None, _ROWS, np.inf
+        self._by_sample = loss.curved and psi.groups is None and (len(b) == 1 or W.size <= _FEW_OUTPUTS)
+        self._rows_per_weight, self._fall = _ROWS, np.inf
         none = np.zeros_like(W, bool)
         self._movable, self.wanted_rows = Movable(none, none), 0
         self._left: Point | None = None
@@ -338,7 +343,10 @@ class Model:
         self._by_sample = self._by_sample and self._learn_from_step() and self._choose_weights()
         if self._by_sample:
             size, n = int(np.count_nonzero(self._movable.soon)), len(self.P)
-            self.wanted_rows = int(min(n, max(_LEAST_ROWS, self._rows_per_weight * size), _MOST_NONZEROS / nonzeros))
+            wanted = max(_LEAST_ROWS, self._rows_per_weight * size)
+            if self._curves is not None and nonzeros > _DENSE * len(self.W):
+                wanted //= _FEWER
+            self.wanted_rows = int(min(n, wanted, _MOST_NONZEROS / nonzeros))
             self._by_sample = self.wanted_rows >= min(_FEWEST * size, max(_LEAST_ROWS, n))
         return self._by_sample
 

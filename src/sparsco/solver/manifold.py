@@ -17,12 +17,12 @@ from ..data.rows import take_columns
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
 from .descent import descend_gram
-from .row_pairs import blocks_of_rows, pairs_of_rows
+from .row_pairs import blocks_of_rows, pairs_of_rows, put_dense
 
 _DIRECT = 1500
 """The most free weights for which the matrix of second derivatives is made."""
 _CELLS = 40_000_000
-_PAIR = 8.0
+_PAIR = 11.0
 """The cost of a pair of entries in a sum over rows, beside that of one in a product of dense matrices."""
 _ITERATIONS = 300
 _RIDGE = 1e-10
@@ -149,7 +149,8 @@ class Curved:
         """Return whether the pairs of entries in each row are few, compared with a product of dense matrices."""
         if not sp.issparse(self.X):
             return False
-        share = self.X.nnz / max(self.X.shape[0] * self.X.shape[1], 1)  # as if the free columns were like the others
+        counts = np.bincount(self.X.indices, minlength=self.X.shape[1])
+        share = float(counts[self.features].sum()) / max(self.X.shape[0] * self.features.size, 1)
         return _PAIR * share**2 < 1.0
 
     def _matrix_by_rows(self, size: int) -> np.ndarray:
@@ -173,10 +174,10 @@ class Curved:
         for q in range(self.m):
             own = np.flatnonzero(self.outputs == q)
             part = Z if self.m == 1 else Z[:, own]
-            bent_part = part * h[:, q : q + 1]
-            A[np.ix_(own, own)] = part.T @ bent_part
+            rooted = part * np.sqrt(h[:, q : q + 1])
+            A[np.ix_(own, own)] = rooted.T @ rooted  # BLAS computes one half
             if self.intercept:
-                A[k + q, own] = bent_part.sum(0)
+                A[k + q, own] = h[:, q] @ part
                 A[k + q, k + q] = h[:, q].sum()
         if shares is not None:
             H, S = Z * h[:, self.outputs], Z * shares[:, self.outputs]
@@ -254,7 +255,12 @@ def _refined(
 def _dense(X: Any, rows: Any, columns: np.ndarray) -> np.ndarray:
     """Return some rows and columns as a dense array."""
     if sp.issparse(X):
-        return X[rows][:, columns].toarray()
+        order, place = np.arange(X.shape[0])[rows], np.full(X.shape[1], -1, np.int64)
+        once, where = np.unique(columns, return_inverse=True)
+        place[once] = np.arange(len(once))
+        out = np.zeros((len(order), len(once)))
+        put_dense(X.indptr, X.indices, X.data, order, place, out)
+        return out if len(once) == len(columns) else out[:, where]
     if X.flags.c_contiguous:
         X = X[rows]
         out = np.empty((len(X), len(columns)))

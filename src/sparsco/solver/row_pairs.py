@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.dispatch import U, allocating_kernel, inlined
+from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 
 
 @allocating_kernel
@@ -34,6 +34,17 @@ def pairs_of_rows(start, columns, x, place, h, size):
                 A[row, at[b]] += hz * z[b]
     _symmetrise(A)
     return A
+
+
+@kernel
+def put_dense(start, columns, x, order, place, out):
+    """Write the sparse rows in ``order`` into the rows of ``out``; column j is number ``place[j]``, or left out."""
+    for k in range(order.size):
+        i = U(order[U(k)])
+        for p in range(U(start[i]), U(start[i + U(1)])):
+            at = place[U(columns[p])]
+            if at >= 0:
+                out[U(k), at] = x[p]
 
 
 @allocating_kernel
