@@ -45,7 +45,7 @@ _MOST_WEIGHTS = 1200
 _ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
 """The rows of a sample: for each weight that moves, at least, and its nonzeros at most."""
 _DENSE, _FEWER = 0.1, 4
-"""The share of nonzeros from which a matrix costs more than a pass, and the factor by which samples are then smaller."""
+"""The share of nonzeros from which a matrix costs more than a pass, and how many times smaller samples are then."""
 _BY_CURVATURE = 0.8
 """The share of the importance of a row that depends on its curvature."""
 _FEWEST = 8
