@@ -19,8 +19,9 @@ from ..solver.certificate import balanced, balancing_factors, centred, gap_of
 from ..solver.group_newton import Certificate, GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
-from ..solver.sampled import Movable, Point, Sample, own_curvatures
+from ..solver.sampled import Point, Sample, own_curvatures
 from .polish_rows import Part
+from .polish_sampling import Sampling, importance
 
 _LEAST_COLUMNS = 100
 _LEFT = 0.3
@@ -34,25 +35,8 @@ _IDLE = 25
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 _MATTERS = 0.1
-_NEAR, _SOON = 0.95, 0.85
-"""A weight that is zero may move in a step by a sample, or in one soon, if its slope is this share of its L1 weight."""
 _FEW_OUTPUTS = 600
 """The number of weights of several outputs up to which steps are made by samples: their matrices are costly."""
-_FEW_WEIGHTS = 200
-"""The number of weights up to which all may move, where rows are full."""
-_MOST_WEIGHTS = 1200
-"""The most weights that move in a step by a sample."""
-_ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
-"""The rows of a sample: for each weight that moves, at least, and its nonzeros at most."""
-_DENSE, _FEWER = 0.1, 4
-"""The share of nonzeros from which a matrix costs more than a pass, and how many times smaller samples are then."""
-_BY_CURVATURE = 0.8
-"""The share of the importance of a row that depends on its curvature."""
-_FEWEST = 8
-"""The rows for each weight that moves, below which a sample does not serve."""
-_MORE_ROWS = 4
-"""A sample grows by this factor after a step that left more than the share ``_SLOW`` of the possible fall."""
-_SLOW = 0.25
 
 
 class Dual(NamedTuple):
@@ -85,20 +69,12 @@ class Model:
         self.G, self.violations = np.zeros_like(W), np.zeros(len(W))
         self._by_sign = np.zeros((2, len(W))) if len(b) == 1 else None
         """The gradients of the rows with a slope of at most zero, and of the others."""
-        self._curves: np.ndarray | None = None
-        """The second derivative of each weight in the first pass, and its sum of curvatures."""
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
         self.dual: Dual | None = None
         """The slopes by which the duality gap is certified; None: they are not known yet."""
         self.term: LossTerm | None = None
         self._rows, self._loss_now = 0, np.inf
-        self.sample: Sample | None = None
-        self._by_sample = loss.curved and psi.groups is None and (len(b) == 1 or W.size <= _FEW_OUTPUTS)
-        self._rows_per_weight, self._fall = _ROWS, np.inf
-        none = np.zeros_like(W, bool)
-        self._movable, self.wanted_rows = Movable(none, none), 0
-        self._left: Point | None = None
-        """The point of the last step by a sample."""
+        self.sampling = Sampling(loss.curved and psi.groups is None and (len(b) == 1 or W.size <= _FEW_OUTPUTS))
         self.chosen, self.knows = np.empty(0, np.int64), False
         self.restricted: Restricted | None = None
         self.working_sets: list[int] = []
@@ -130,8 +106,8 @@ class Model:
         P = margins_of(X, self.W, self.b)
         slopes = self._slopes(P, y, seen)
         self._add_gradients(X, a * slopes)
-        if self.term is None and self._by_sample and not X.is_full:
-            self._add_curves(X, a * own_curvatures(self.loss, P, y))
+        if self.term is None and self.sampling.serves and not X.is_full:
+            self.sampling.add_curves(X, a * own_curvatures(self.loss, P, y))
         return P, slopes, y, a
 
     def _add_gradients(self, X: Matrix, c: np.ndarray) -> None:
@@ -142,17 +118,6 @@ class Model:
             row_sums.add_full_gradient_by_sign(X.array, np.ascontiguousarray(c[:, 0]), self._by_sign)
         else:
             row_sums.add_gradient_by_sign(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), self._by_sign)
-
-    def _add_curves(self, X: Matrix, h: np.ndarray) -> None:
-        """Add sum_i h_i x_i^2 to the second derivatives, and the curvatures to their sum."""
-        if self._curves is None:
-            self._curves = np.zeros((len(self.W) + 1, h.shape[1]))
-        for q in range(h.shape[1]):
-            out = np.zeros(len(self.W)) if h.shape[1] > 1 else self._curves[:-1, 0]
-            row_sums.add_squares(X.indptr, X.indices, X.data, np.ascontiguousarray(h[:, q]), out)
-            if h.shape[1] > 1:
-                self._curves[:-1, q] += out
-        self._curves[-1] += h.sum(0)
 
     def _slopes(self, P: np.ndarray, y: np.ndarray, seen: int) -> np.ndarray:
         """Return the derivatives of each example's loss, or of its envelope as it is shifted now."""
@@ -170,8 +135,7 @@ class Model:
             y, a = (np.concatenate(each) for each in given)
             self._rows = int(np.count_nonzero(a[:, 0]))
             self.term = LossTerm(self.loss, y, a / self._rows, self.P)
-            if self._curves is not None:
-                self._curves /= np.maximum(self._curves[-1], 1e-300)
+            self.sampling.end_first_pass()
         if self._by_sign is None:
             self.G /= self._rows
         else:
@@ -183,7 +147,7 @@ class Model:
     @property
     def takes_samples(self) -> bool:
         """Return whether steps are made by samples of the rows, and there is one output."""
-        return self._by_sample and len(self.b) == 1 and not self.by_gap
+        return self.sampling.serves and len(self.b) == 1 and not self.by_gap
 
     def candidates(self, share: float) -> np.ndarray:
         """Return the columns with a weight, or with a slope of at least a share of their L1 weight."""
@@ -226,8 +190,8 @@ class Model:
         self.W, self.b, self.P, self.slopes, self.term = other.W, other.b, other.P, other.slopes, other.term
         self._rows, self._loss_now = other._rows, other._loss_now
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
-        self.sample, self._curves, self._rows_per_weight = other.sample, other._curves, other._rows_per_weight
-        self._by_sample, self._by_sign = other._by_sample, other._by_sign
+        self.sampling, self._by_sign = other.sampling, other._by_sign
+        self.sampling.begin()
         other.P = other.slopes = self.P[:0]
         other.dual = None
         assert self.term is not None  # the other model has been solved
@@ -340,91 +304,26 @@ class Model:
 
     def plans_sample(self, nonzeros: float) -> bool:
         """Return whether the next step is made by a sample of the rows, whose mean number of nonzeros is given."""
-        self._by_sample = self._by_sample and self._learn_from_step() and self._choose_weights()
-        if self._by_sample:
-            size, n = int(np.count_nonzero(self._movable.soon)), len(self.P)
-            wanted = max(_LEAST_ROWS, self._rows_per_weight * size)
-            if self._curves is not None and nonzeros > _DENSE * len(self.W):
-                wanted //= _FEWER
-            self.wanted_rows = int(min(n, wanted, _MOST_NONZEROS / nonzeros))
-            self._by_sample = self.wanted_rows >= min(_FEWEST * size, max(_LEAST_ROWS, n))
-        return self._by_sample
-
-    def _learn_from_step(self) -> bool:
-        """Correct the matrix by the last step, or ask for more rows if it was slow; return False if there are none."""
-        before, self._fall = self._fall, self._possible_fall()
-        if self._left is None or self.sample is None:
-            return True
-        if self._fall > _SLOW * before:
-            self._rows_per_weight *= _MORE_ROWS
-            self.sample.forget()
-            return self.sample.drawn < len(self.P)
-        self.sample.correct(self._left, self._point(), self.psi.rho)
-        return True
-
-    def _possible_fall(self) -> float:
-        """Return about how much the objective falls if each weight takes its best value, up to a factor."""
-        squares = np.square(self.violations)
-        if self._curves is None:
-            return float(squares.sum())
-        return float((squares / np.maximum(self._curves[:-1].max(1), 1e-300)).sum(where=squares > 0.0))
-
-    def _choose_weights(self) -> bool:
-        """Choose the weights that move; return whether a matrix has room for them.
-
-        They are the nonzero ones, and those with the largest slopes beyond their L1 weight, or near it.
-        """
-        if self._curves is None and self.W.size <= _FEW_WEIGHTS:
-            every = np.ones_like(self.W, bool)
-            self._movable = Movable(every, every)
-            return True
-        slopes, inside = np.abs(self.G + self.psi.rho * self.W), self.W != 0.0
-        beyond, support = slopes - self.psi.l1[:, None], int(np.count_nonzero(inside))
-        others = (beyond > (_SOON - 1.0) * self.psi.l1[:, None]) & ~inside
-        count, room = int(np.count_nonzero(others)), _MOST_WEIGHTS - support
-        if count > room and (room <= 0 or self.psi.is_smooth):
-            return False
-        room = min(max(_LEAST_COLUMNS - support, support), room)
-        if count > room and not self.psi.is_smooth:
-            others &= beyond >= np.partition(beyond[others], -room)[-room]
-        now = others & (beyond > (_NEAR - 1.0) * self.psi.l1[:, None])
-        self._movable = Movable(inside | now, inside | others)
-        return True
+        return self.sampling.plan(self._point(), self.psi, self.violations, len(self.P), nonzeros)
 
     def _point(self) -> Point:
         return Point(self.W, self.b, self.G, self.slopes_b)
 
-    @property
-    def lacks_rows(self) -> bool:
-        """Return whether the sample has fewer rows than the next step takes."""
-        return self.sample is None or self.sample.drawn < self.wanted_rows
-
     def importance(self) -> np.ndarray:
-        """Return about how much each row adds to the second derivatives, as a multiple of the mean.
-
-        No row is far below the mean: the curvatures change from step to step.
-        """
+        """Return about how much each row adds to the second derivatives, as a multiple of the mean."""
         assert self.term is not None
-        h = self.term.bends(self.P).h.sum(1)
-        return 1.0 - _BY_CURVATURE + _BY_CURVATURE * h / max(float(h.mean()), 1e-300)
+        return importance(self.term, self.P)
 
     def take_rows(self, rows: Matrix, numbers: np.ndarray, factors: np.ndarray, drawn: int) -> None:
-        """Take a sample: rows with their numbers, the factor by which each stands for others, and how many were drawn.
-
-        Some may have been drawn several times.
-        """
+        """Take a sample of rows, each with its number and a factor by which it stands for others; ``drawn`` counts them."""
         assert self.term is not None
-        self.sample = Sample(rows, numbers, factors, self.term, self.intercept)
-        self.sample.drawn = drawn
+        self.sampling.take(Sample(rows, numbers, factors, self.term, self.intercept), drawn)
 
     def step(self, tol: float) -> None:
         """Go to the minimum of the model by the second derivatives of the sample."""
-        assert self.sample is not None
-        self.working_sets.append(int(np.count_nonzero(self._movable.now.any(1))))
-        least = None if self._curves is None else self._curves[:-1]
+        self.working_sets.append(self.sampling.n_columns)
         accuracy = max(0.01 * self.violation, 0.1 * self.share * tol * self._unit())
-        self._left = self._point()
-        self.W, db = self.sample.minimum(self._left, self.P, self.psi, self._movable, least, accuracy)
+        self.W, db = self.sampling.step(self._point(), self.P, self.psi, accuracy)
         self.b, self._steps = self.b + db, self._steps + 1
 
     # ---- a solution on all rows in memory --------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def take_steps(rows: Rows, models: list[Model], nonzeros: float, tol: float) -> 
     """Take the next step of each model; ``nonzeros`` is the mean number in a row."""
     by_sample = [model for model in models if model.plans_sample(nonzeros)]
     by_columns = [model for model in models if model not in by_sample]
-    copy_rows(rows, [model for model in by_sample if model.lacks_rows])
+    copy_rows(rows, [model for model in by_sample if model.sampling.rows_to_draw])
     copy_columns(rows, [model for model in by_columns if model.choose()])
     for model in by_sample:
         model.step(tol)
@@ -80,8 +80,7 @@ def copy_rows(rows: Rows, models: list[Model]) -> None:
     """Copy the sample of these models: the largest that one of them takes."""
     if not models:
         return
-    had = max((model.sample.drawn for model in models if model.sample is not None), default=0)
-    count = min(max(*(model.wanted_rows for model in models), 2 * had), len(models[0].P))
+    count = min(max(model.sampling.rows_to_draw for model in models), len(models[0].P))
     numbers, factors = drawn(np.sum([model.importance() for model in models], axis=0), count)
     sample = rows.take(numbers)
     for model in models:

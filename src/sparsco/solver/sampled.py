@@ -57,7 +57,7 @@ class Sample:
 
         ``factors`` are the factors by which they stand for other rows.
         """
-        self.numbers, self.intercept, self.drawn = numbers, intercept, len(numbers)
+        self.numbers, self.intercept = numbers, intercept
         self.X = rows.array if rows.is_full else rows.to_scipy()
         share = term.share[numbers] * factors[:, None]
         self.term = LossTerm(term.loss, term.y[numbers], share, np.zeros_like(share))

@@ -257,9 +257,13 @@ class _Decoder:
 
     def _record(self, x: dict[str, Any]) -> Any:
         kind, fields = class_of(x["record"]), self.decode(x["fields"])
-        if not issubclass(kind, tuple) or len(fields) != len(kind._fields):
+        if not issubclass(kind, tuple):
+            raise TypeError(f"{x['record']} is not a record")
+        defaults = kind._field_defaults
+        later = [defaults[name] for name in kind._fields[len(fields) :] if name in defaults]  # younger than the file
+        if len(fields) + len(later) != len(kind._fields):
             raise TypeError(f"{x['record']} has other fields")
-        return tuple.__new__(kind, fields)
+        return tuple.__new__(kind, [*fields, *later])
 
     def _object(self, x: dict[str, Any]) -> Any:
         kind = class_of(x["object"])
