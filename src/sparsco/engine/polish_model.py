@@ -315,7 +315,7 @@ class Model:
         return importance(self.term, self.P)
 
     def take_rows(self, rows: Matrix, numbers: np.ndarray, factors: np.ndarray, drawn: int) -> None:
-        """Take a sample of rows, each with its number and a factor by which it stands for others; ``drawn`` counts them."""
+        """Take a sample of ``drawn`` rows, each with its number and the factor by which it stands for others."""
         assert self.term is not None
         self.sampling.take(Sample(rows, numbers, factors, self.term, self.intercept), drawn)
 
