@@ -170,12 +170,16 @@ class Model:
         self.term, self.working_sets, self._steps = twin.term, [*self.working_sets, columns.size], twin.steps
         self.W, self._by_sign = np.zeros_like(self.W), None
         self.W[columns] = twin.best.W
-        self.b, self.P = twin.b, twin.P
-        self.slopes = twin.slopes
+        self.b, self.P, self.slopes = twin.b, twin.P, twin.slopes
         self._rows, self._loss_now = twin._rows, twin._loss_now
-        if np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > _MATTERS * tol * twin.best.f:
+        matters = _MATTERS * tol * twin._scale(twin.term)
+        if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
             self.b, self.P, self.slopes = centred(twin.term, self.b, self.P, self.slopes)
             self._loss_now = twin.term.true_value(self.P)
+
+    def go_back(self) -> None:
+        """Go back to the best point; a pass must follow."""
+        self.W, self.b = self.best.W.copy(), self.best.b.copy()
 
     def take_gradient(self, G: np.ndarray) -> None:
         """Take the gradient at the present slopes, and certify the model by it."""

@@ -122,7 +122,9 @@ class Sampling:
         squares = np.square(violations)
         if self.curves is None:
             return float(squares.sum())
-        return float((squares / np.maximum(self.curves[:-1].max(1), 1e-300)).sum(where=squares > 0.0))
+        curves = self.curves[:-1].max(1)
+        bent = curves > 1e-150  # where a loss is flat, its curvature does not show how far
+        return float(np.divide(squares, curves, out=np.zeros_like(squares), where=bent).sum())
 
     def _choose(self, at: Point, psi: Blocks) -> bool:
         """Choose the weights that move; return whether a matrix has room for them.

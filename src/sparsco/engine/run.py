@@ -55,6 +55,8 @@ class Run:
 
     keeps_given_targets = False
     """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
+    is_start = False
+    """Whether the answer is no model, but the start of a polish."""
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
