@@ -130,9 +130,8 @@ class Run:
         ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
-        if weights is None:
-            weights = np.ones(len(matrix))
-        elif not np.all(weights):
+        weights = np.ones(len(matrix)) if weights is None else weights
+        if not np.all(weights):
             order = order[weights[order] != 0.0]
         if is_repeat_pass:
             self.begin()  # a stream shorter than the pilot
@@ -203,8 +202,7 @@ class Run:
         """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""
         if not self.keeps_given_targets:
             return self.lanes_of(y, weights)
-        columns = y[:, None] if y.ndim == 1 else y
-        return columns, np.repeat(weights[:, None], columns.shape[1], 1)
+        return (columns := y.reshape(len(y), -1)), np.repeat(weights[:, None], columns.shape[1], 1)
 
     def sample_nonzeros(self, conversion: Any) -> int:
         """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
