@@ -368,3 +368,13 @@ def test_few_rows_that_are_very_wide_are_all_learned():
     problem = SimpleNamespace(penalty=ElasticNet(1.0), loss=Squared(), m=1)
     X = as_matrix(np.ones((1, 1_600_000), np.float32))
     assert rows_for_start(X, np.arange(1), np.zeros(1), problem).tolist() == [0]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_chain_above_the_strength_that_selects_nothing(full):
+    X, y, _ = rows()
+    X = X.toarray() + 1.0 if full else X
+    found = chain(X, y, Logistic(), np.array([50.0, 20.0, 10.0]))
+    rate = (y > 0.0).mean()
+    assert found.reached.all() and not found.w.any()
+    np.testing.assert_allclose(found.b, np.log(rate / (1.0 - rate)), rtol=1e-3)

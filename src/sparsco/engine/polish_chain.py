@@ -16,6 +16,7 @@ from .polish_passes import EIGHT_MODELS, certify, look, sum_gradients, take_step
 from .polish_rows import Rows
 
 _CLOSEST = 1e-3
+"""The least share of the tolerance to which conditions are met for the sake of duality gaps."""
 _SCREEN = 0.3
 """A column may be selected soon if its slope is at least this share of its L1 weight."""
 

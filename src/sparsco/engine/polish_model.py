@@ -150,9 +150,11 @@ class Model:
         return self.sampling.serves and len(self.b) == 1 and not self.by_gap
 
     def candidates(self, share: float) -> np.ndarray:
-        """Return the columns with a weight, or with a slope of at least a share of their L1 weight."""
+        """Return the columns with a weight, or with a slope of at least a share of their L1 weight; one at least."""
         slopes = np.abs(self.G + self.psi.rho * self.W)
-        return np.flatnonzero(((slopes > share * self.psi.l1[:, None]) | (self.W != 0.0)).any(1))
+        found = ((slopes > share * self.psi.l1[:, None]) | (self.W != 0.0)).any(1)
+        found[np.argmax(slopes.max(1))] = True
+        return np.flatnonzero(found)
 
     def narrowed(self, columns: np.ndarray) -> Model:
         """Return the model restricted to some columns, at its present weights."""
