@@ -326,3 +326,16 @@ def test_the_restricted_problem_hands_groups_over(monkeypatch):
         other = placed(Restricted(matrix, psi, term, True), X)
         assert other.solve(1e-9) and other.group_newton.steps == 1 < other.steps
         assert other.f == pytest.approx(first.f, rel=1e-10)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), Squared(), Poisson()])
+def test_intercept_alone(loss):
+    """A model without columns: no group is selected, and only the intercept is not at its best value."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, K))
+    y = np.where(rng.random(300) < 0.2, 1.0, 0.0 if isinstance(loss, Poisson) else -1.0)[:, None]
+    psi = GroupL1(10.0, groups=GROUPS).blocks(K)
+    newton = GroupNewton(DenseColumns(X), psi, LossTerm(loss, y, np.full((300, 1), 1 / 300), 0.0 * y), True)
+    newton.place(np.zeros((K, 1)), np.zeros(1), 0.0 * y)
+    found = newton.certified(1e-8, 10.0)
+    assert found.violation <= 1e-8 and not newton.W.any() and newton.b[0] != 0.0

@@ -95,7 +95,7 @@ class Quadratic:
         Q, first, e = eigenvectors(S, self.start)
         before = w[self.columns]
         own, q = before.copy(), g[self.columns] - g[-1] / total * mean
-        least = tol * tol / float(e.max())
+        least = tol * tol / float(e.max(initial=1e-300))
         descend_group_matrix(S, q, own, self.start, strengths, Q, first, e, _ACCURACY, least, _SWEEPS)
         new = w.copy()
         new[self.columns] = own
@@ -115,7 +115,7 @@ def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarr
         at = start[own, None] + np.arange(p)
         e[at], vectors = np.linalg.eigh(S[at[:, :, None], at[:, None, :]])
         Q[first[own, None] + np.arange(p * p)] = vectors.reshape(len(own), p * p)
-    return Q, first, np.maximum(e, max(_FLAT * float(e.mean()), 1e-300))
+    return Q, first, np.maximum(e, max(_FLAT * float(e.sum()) / max(e.size, 1), 1e-300))
 
 
 class Certificate(NamedTuple):
@@ -328,4 +328,4 @@ class GroupNewton(MovingPoint):
         return min(self.times * max(_LEAST_ROWS, _ROWS_PER_COLUMN * k), self._most_rows(k))
 
     def _most_rows(self, k: int) -> int:
-        return min(len(self.P), max(_CELLS // k, _LEAST_ROWS))
+        return min(len(self.P), max(_CELLS // max(k, 1), _LEAST_ROWS))
