@@ -51,3 +51,4 @@ def test_silent_where_it_does_not_apply(rows):
     for settings in ({"alpha": 1e-9}, {"conversion": "average"}, {"budget": 10}):
         assert not last(rows, **settings)[1]
     assert not last((X[:1500], y[:1500]))[1]  # a short stream
+    assert not last(rows, polish=1e-2)[1]  # the start of a polish is no model

@@ -79,7 +79,8 @@ class Last(NamedTuple):
 
     def finish(self, run: Any) -> Answer:
         w, b = run.weights()
-        if run.optimizer.keeps_recent_features and run.rounding is run.problem.lams is None:
+        is_model = run.rounding is run.problem.lams is None and not run.is_start
+        if is_model and run.optimizer.keeps_recent_features:
             _warn_of_recent_features(run, w)
         return Answer(w, b, {})
 

@@ -14,6 +14,7 @@ Weights that are tied together, by a softmax or by groups, are one model with se
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,7 +155,7 @@ def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
     weights as they were learned.  A penalty that was chosen in units of the columns is polished on columns that are
     divided by their units.
     """
-    answers, first = finish_runs(runs), runs[0]
+    answers, first = finish_runs([_as_start(run) for run in runs]), runs[0]
     if not first.conversion.joins_runs:
         pairs = zip(runs, answers, strict=True)
         return [_polished(run, answer, run.problem.penalty, rows, tol) for run, answer in pairs]
@@ -165,6 +166,12 @@ def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
         polished = _polished(run, start, penalty, scaled, tol)
         found.append(polished._replace(w=polished.w / units[:, None]))
     return found
+
+
+def _as_start(run: Run) -> Run:
+    twin = copy.copy(run)
+    twin.is_start = True
+    return twin
 
 
 def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) -> Answer:

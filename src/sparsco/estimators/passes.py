@@ -32,7 +32,7 @@ def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem:
     if isinstance(problem.penalty, GroupL1) and problem.m == 1 and problem.loss.curved:
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
-    most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE)
+    most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)
     few = max(_START_ROWS * matrix.d, _LEAST_START) / _mixture(codes, problem)
     return rows[:: max(1, n // int(min(most, few)))]
 

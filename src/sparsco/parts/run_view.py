@@ -23,6 +23,8 @@ class RunView(Protocol):
     """The step rule, resolved; None where the optimizer takes none."""
     rounding: Any
     """The rounding that changes the answer; None where there is none."""
+    is_start: bool
+    """Whether the answer is no model, but the start of a polish."""
     pilot: Any
     """The scales of the first rows: a Pilot."""
     seed: int
