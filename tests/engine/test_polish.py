@@ -1,6 +1,7 @@
 """The certified optimum: against independent solvers, by its own conditions, in memory and over files."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from sparsco.data.randomness import Purpose, uniform
 from sparsco.data.rows import Matrix, as_matrix
 from sparsco.engine.polish import polish
 from sparsco.engine.polish_rows import RowsInMemory, RowsInPasses
-from sparsco.losses import Huber, Logistic, Squared, SquaredHinge, derivative, value
+from sparsco.estimators.passes import rows_for_start
+from sparsco.losses import Huber, Logistic, Poisson, Squared, SquaredHinge, derivative, value
 from sparsco.penalties import Box, ElasticNet, L1Ball
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.model_files import load
@@ -313,3 +315,81 @@ def test_a_path_of_no_rows_has_no_optima(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", open(__file__))
     assert main(["path", "-", "--polish", "--format", "libsvm"]) == 2 and "once only" in capsys.readouterr().err
     assert main(["path", __file__, "--polish", "0", "--format", "libsvm"]) == 2
+
+
+def chain(X, y, loss, lams, intercept=True, **given):
+    """Return the optima of several strengths with the same targets, solved one after the other from zero."""
+    k, (n, d) = len(lams), X.shape
+    own = RowsInMemory(as_matrix(X), np.repeat(y[:, None], k, 1), np.ones((n, k)))
+    settings = {"loss": loss, "penalty": ElasticNet(lams[0]), "lams": lams, "intercept": intercept, "chains": 1}
+    return polish(own, np.zeros((d, k)), np.zeros(k), **settings, **given)
+
+
+def counts(n=300, d=30):
+    """Counts with a mean so large that objectives are below zero."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    return X, rng.poisson(np.exp(1.5 + X[:, 0])).astype(float)
+
+
+def test_a_chain_without_intercepts_has_none():
+    X, y = counts()
+    lams = np.geomspace(3.0, 0.01, 10)
+    found = chain(X, y, Poisson(), lams, intercept=False)
+    assert found.objectives.min() < 0.0 and not found.b.any() and found.reached.all()
+    for q, lam in enumerate(lams):
+        assert violations(X, y, Poisson(), found.w[:, q], 0.0, lam)[:-1].max() <= 1.01e-4 * lam
+
+
+def test_a_chain_far_from_its_targets(recwarn):
+    """Where a Huber loss is flat, the intercept has no Newton step, and the conditions alone hardly bind it."""
+    rng = np.random.default_rng(3)
+    X = sp.csr_array(rng.standard_normal((51, 40)) * (rng.random((51, 40)) < 0.1) * 1e3)
+    y = 1e4 * rng.standard_t(2, size=51)
+    lams = np.abs(X.T @ np.sign(y - np.median(y))).max() / 51 * np.geomspace(1.2, 0.05, 9)
+    found = chain(X, y, Huber(), lams, tol=1e-2)
+    assert found.reached.all() and np.abs(found.b).max() < 1e6 and not recwarn.list
+
+
+@pytest.mark.parametrize("passes", range(1, 4))
+def test_a_chain_cut_off_reports_the_model_it_returns(passes):
+    X, y = counts()
+    lams = np.geomspace(3.0, 0.01, 4)
+    found = chain(X, y, Poisson(), lams, tol=1e-10, passes=passes)
+    for q, lam in enumerate(lams):
+        np.testing.assert_allclose(
+            found.objectives[q], objective(X, y, Poisson(), found.w[:, q], found.b[q], lam), rtol=1e-12
+        )
+        worst = violations(X, y, Poisson(), found.w[:, q], found.b[q], lam).max()
+        np.testing.assert_allclose(found.gaps[q], worst / lam, rtol=1e-6, atol=1e-12)
+
+
+def test_few_rows_that_are_very_wide_are_all_learned():
+    problem = SimpleNamespace(penalty=ElasticNet(1.0), loss=Squared(), m=1)
+    X = as_matrix(np.ones((1, 1_600_000), np.float32))
+    assert rows_for_start(X, np.arange(1), np.zeros(1), problem).tolist() == [0]
+
+
+@pytest.mark.parametrize("shape", ["sparse", "dense"])
+def test_a_start_that_overflows(shape, recwarn):
+    """Rows that the start has not seen have margins beyond the range of exp: the objective there is no number."""
+    n, d, seed, df, mean = (8000, 100, 6, 1.7, -3.0) if shape == "sparse" else (20000, 20, 4, 2.0, -3.0)
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(df, size=(n, d))
+    X *= rng.random((n, d)) < (0.1 if shape == "sparse" else 1.0)
+    margins = X[:, :2].sum(1)
+    y = rng.poisson(np.exp(np.clip(1.5 * margins / margins.std() + mean, -20.0, 9.0))).astype(float)
+    lam = 0.01 * np.abs(X.T @ (y - y.mean())).max() / n
+    rows = sp.csr_array(X) if shape == "sparse" else X
+    model = SparseRegressor("poisson", alpha=lam, polish=True, random_state=0).fit(rows, y)
+    worst = violations(X, y, Poisson(), model.coef_, float(np.ravel(model.intercept_)[0]), lam).max()
+    assert model.gap_ <= 1e-4 and worst <= 1.01e-4 * lam and not recwarn.list
+
+
+def test_steps_that_rows_refute_are_left_for_a_line_search():
+    """From zero, a Newton step of counts is far too long; half of it is, too, and half of that."""
+    X, _ = counts()
+    y = np.exp(9.0 + 0.1 * X[:, 0])
+    own = RowsInMemory(as_matrix(X), y[:, None], np.ones((len(y), 1)))
+    found = polish(own, np.zeros((30, 1)), np.zeros(1), loss=Poisson(), penalty=ElasticNet(1.0))
+    assert found.reached.all() and found.passes < 20

@@ -91,4 +91,7 @@ def _solved_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> 
             if model.is_confirmed:
                 take_steps(rows, [model], nonzeros, tol)
             look(rows, [model])
+        if not model.is_confirmed:  # the last step was too long, and no pass is left to shorten it
+            model.go_back()
+            look(rows, [model])
         yield model

@@ -71,18 +71,25 @@ def balancing_factors(term: LossTerm, slopes: np.ndarray) -> tuple[np.ndarray, n
 def centred(
     term: LossTerm, b: np.ndarray, P: np.ndarray, slopes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the best intercepts for the present weights, and the margins and slopes with them, by Newton steps.
+    """Return the best intercept for the present weights, and the margins and slopes with it.
 
-    The loss has one output for each model, and no kinks.
+    The loss has one output and no kinks.  The sum of the slopes rises with the intercept, so Newton steps are kept
+    between the largest intercept that was too small and the smallest that was too large.  Some losses do not bend far
+    from the targets, and Newton steps have no length there.
     """
+    start, far, low, high, shift = P, float(term.far(P, b)[0]), -np.inf, np.inf, 0.0
     for _ in range(_NEWTON_STEPS):
-        slope = (term.share * slopes).sum(0)
-        if not np.all(np.abs(slope) > _CENTRED):
+        left = float((term.share * slopes).sum())
+        if abs(left) <= _CENTRED:
             break
-        move = -slope / np.maximum(term.bends(P).h.sum(0), 1e-300)
-        b, P = b + move, P + move
+        low, high = (low, shift) if left > 0.0 else (shift, high)
+        step = left / max(float(term.bends(P).h.sum()), 1e-300)
+        shift -= min(max(step, -far), far)
+        if not low < shift < high:
+            shift = 0.5 * (low + high)
+        P = start + shift
         slopes = term.raw_slopes(P)
-    return b, P, slopes
+    return b + shift, P, slopes
 
 
 def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:
