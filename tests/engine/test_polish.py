@@ -378,3 +378,37 @@ def test_a_chain_above_the_strength_that_selects_nothing(full):
     rate = (y > 0.0).mean()
     assert found.reached.all() and not found.w.any()
     np.testing.assert_allclose(found.b, np.log(rate / (1.0 - rate)), rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", ["sparse", "dense"])
+def test_a_start_that_overflows(shape, recwarn):
+    """Rows that the start has not seen have margins beyond the range of exp: the objective there is no number."""
+    n, d, seed, df, mean = (8000, 100, 6, 1.7, -3.0) if shape == "sparse" else (20000, 20, 4, 2.0, -3.0)
+    rng = np.random.default_rng(seed)
+    X = rng.standard_t(df, size=(n, d))
+    X *= rng.random((n, d)) < (0.1 if shape == "sparse" else 1.0)
+    margins = X[:, :2].sum(1)
+    y = rng.poisson(np.exp(np.clip(1.5 * margins / margins.std() + mean, -20.0, 9.0))).astype(float)
+    lam = 0.01 * np.abs(X.T @ (y - y.mean())).max() / n
+    rows = sp.csr_array(X) if shape == "sparse" else X
+    model = SparseRegressor("poisson", alpha=lam, polish=True, random_state=0).fit(rows, y)
+    worst = violations(X, y, Poisson(), model.coef_, float(np.ravel(model.intercept_)[0]), lam).max()
+    assert model.gap_ <= 1e-4 and worst <= 1.01e-4 * lam and not recwarn.list
+
+
+def test_steps_that_rows_refute_are_left_for_a_line_search():
+    """From zero, a Newton step of counts is far too long; half of it is, too, and half of that."""
+    X, _ = counts()
+    y = np.exp(9.0 + 0.1 * X[:, 0])
+    own = RowsInMemory(as_matrix(X), y[:, None], np.ones((len(y), 1)))
+    found = polish(own, np.zeros((30, 1)), np.zeros(1), loss=Poisson(), penalty=ElasticNet(1.0))
+    assert found.reached.all() and found.passes < 20
+
+
+def test_a_path_of_optima_has_the_same_bits_on_any_number_of_threads():
+    X, y, _ = rows(n=1500)
+    one, two = (
+        SparsePath(SparseClassifier(polish=True, random_state=0, n_jobs=n_jobs), n_alphas=10).fit(X, y).path_
+        for n_jobs in (None, 2)
+    )
+    assert np.array_equal(one.coefs.toarray(), two.coefs.toarray()) and np.array_equal(one.intercepts, two.intercepts)

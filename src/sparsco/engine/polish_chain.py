@@ -61,9 +61,8 @@ def _solve_some(rows: Rows, models: list[Model], held: _Columns, tol: float, pas
     while done < passes:
         held.hold(columns)
         pairs = [(model.narrowed(held.columns), model) for model in models]
-        for twin, model in zip(
-            _solved_in_turn(held.rows, [twin for twin, _ in pairs], closer * tol, passes), models, strict=True
-        ):
+        twins = _solved_in_turn(held.rows, [twin for twin, _ in pairs], closer * tol, passes, done > 0)
+        for twin, model in zip(twins, models, strict=True):
             model.take_optimum(twin, held.columns, tol)
         sum_gradients(rows, models)
         done += 1
@@ -77,15 +76,20 @@ def _solve_some(rows: Rows, models: list[Model], held: _Columns, tol: float, pas
     return done
 
 
-def _solved_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int) -> Iterator[Model]:
+def _solved_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int, are_near: bool = False) -> Iterator[Model]:
     """Solve models on the same rows, each started at the one before, and yield each when it is solved.
 
-    The first step of each needs no pass, and is taken even if the start is within the tolerance.
+    The first step of each needs no pass, and is taken even if the start is within the tolerance.  Models that are near
+    their optima already only take over samples and columns, and need a pass.
     """
     nonzeros = look(rows, chain[:1])
     for k, model in enumerate(chain):
+        own = model.W, model.b
         if k:
             model.start_at(chain[k - 1])
+        if k and are_near:
+            model.W, model.b = own
+            look(rows, [model])
         for number in range(passes):
             if number and (model.is_solved(tol) or model.is_stuck):
                 break

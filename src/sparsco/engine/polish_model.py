@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import Matrix, margins
+from ..data.rows import Matrix
 from ..losses import derivative
 from ..penalties.blocks import Blocks
 from ..solver.certificate import balanced, balancing_factors, centred, gap_of
@@ -20,7 +20,7 @@ from ..solver.group_newton import Certificate, GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
 from ..solver.sampled import Point, Sample, own_curvatures
-from .polish_rows import Part
+from .polish_rows import Part, add_gradients, margins_of
 from .polish_sampling import Sampling, importance
 
 _LEAST_COLUMNS = 100
@@ -35,8 +35,11 @@ _IDLE = 25
 _ESTIMATED = 0.7
 """The share of the tolerance that a gap must reach, since it is an estimate until slopes are balanced."""
 _MATTERS = 0.1
+"""The share of the tolerance that an intercept may take of the gap."""
 _FEW_OUTPUTS = 600
 """The number of weights of several outputs up to which steps are made by samples: their matrices are costly."""
+_REFUTED = 3
+"""The points worse than an earlier one after which a model leaves samples: steps in columns have a line search."""
 
 
 class Dual(NamedTuple):
@@ -78,11 +81,12 @@ class Model:
         self.chosen, self.knows = np.empty(0, np.int64), False
         self.restricted: Restricted | None = None
         self.working_sets: list[int] = []
-        self.best = _Best(np.inf, W, b)
-        """The point where the objective was lowest in a pass over all rows."""
+        low, high = psi.bounds()
+        self.best = _Best(np.inf, np.clip(np.zeros_like(W), low[:, None], high[:, None]), np.zeros_like(b))
+        """The point where the objective was lowest in a pass over all rows; zero, if it was never a number."""
         self.gap = self.violation = np.inf
         self.duality_gap = self.relative_gap = self._certified = np.nan
-        self.is_confirmed, self._steps = False, 0
+        self.is_confirmed, self._steps, self._refuted = False, 0, 0
         self.share, self.lowest, self.idle = 1.0, np.inf, 0
         """The share of the tolerance to reach, the lowest gap, and the passes since the gap or the objective fell."""
 
@@ -171,8 +175,7 @@ class Model:
         assert twin.term is not None
         self.term, self.working_sets, self._steps = twin.term, [*self.working_sets, columns.size], twin.steps
         self.W, self._by_sign = np.zeros_like(self.W), None
-        self.W[columns] = twin.best.W
-        self.b, self.P, self.slopes = twin.b, twin.P, twin.slopes
+        self.W[columns], self.b, self.P, self.slopes = twin.best.W, twin.b, twin.P, twin.slopes
         self._rows, self._loss_now = twin._rows, twin._loss_now
         matters = _MATTERS * tol * twin._scale(twin.term)
         if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
@@ -210,12 +213,16 @@ class Model:
         """Compute the objective, the violations and the gap from margins, slopes and gradient."""
         f, best = self._loss_now + self.psi.value(self.W), self.best
         scale = max(abs(f), term.least)
-        is_lower = bool(f <= best.f + 1e-9 * scale)
+        is_lower = bool(np.isfinite(f) and f <= best.f + 1e-9 * scale)
         self.idle = 0 if f < best.f - 1e-9 * scale else self.idle + 1
         self.is_confirmed = is_lower or term.has_kinks
-        if not self.is_confirmed:  # the rows contradict their columns: go half of the way back
+        if not self.is_confirmed:  # the rows contradict their sample or columns: go half of the way back
             self.W, self.b = 0.5 * (self.W + best.W), 0.5 * (self.b + best.b)
-            self.gap = np.inf
+            self.gap, self._refuted = np.inf, self._refuted + 1
+            if not np.isfinite(best.f):  # nor is any number of the first pass
+                self.sampling.serves = False
+            elif self._refuted > _REFUTED:
+                self.go_back()
             return
         if is_lower:
             self.best = _Best(f, self.W.copy(), self.b.copy())
@@ -310,6 +317,8 @@ class Model:
 
     def plans_sample(self, nonzeros: float) -> bool:
         """Return whether the next step is made by a sample of the rows, whose mean number of nonzeros is given."""
+        if self._refuted > _REFUTED:
+            self.sampling.serves = False
         return self.sampling.plan(self._point(), self.psi, self.violations, len(self.P), nonzeros)
 
     def _point(self) -> Point:
@@ -399,20 +408,3 @@ class Model:
     def _unit(self) -> float:
         """Return the scale of violations."""
         return self.unit if self.unit > 0.0 else float(np.abs(self.G).max(initial=1e-300))
-
-
-def margins_of(X: Matrix, W: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the margins (n, m) of weights (d, m) and intercepts."""
-    if X.is_full:
-        return X.array @ W + b if W.shape[1] > 1 else (X.array @ W[:, 0] + b)[:, None]
-    if W.shape[1] == 1:
-        return row_sums.margins(X.indptr, X.indices, X.data, W[:, 0], float(b[0]))[:, None]
-    return margins(X.indptr, X.indices, X.data, W, b)
-
-
-def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
-    """Add sum_i x_i c_i^T to G (d, m) in place."""
-    if X.is_full:
-        G += X.array.T @ c
-    else:
-        G += X.to_scipy().T @ c

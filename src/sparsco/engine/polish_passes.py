@@ -8,8 +8,8 @@ from ..data import row_sums
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, screened, stack
 from ..util.blas import one_blas_thread
-from .polish_model import Model, add_gradients
-from .polish_rows import Rows
+from .polish_model import Model
+from .polish_rows import Rows, add_gradients
 
 EIGHT_MODELS = 8
 """The number of models whose gradients are summed side by side."""

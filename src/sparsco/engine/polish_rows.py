@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.rows import Matrix, screened, stack, take_columns
+from ..data import row_sums
+from ..data.rows import Matrix, margins, screened, stack, take_columns
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
@@ -145,3 +146,20 @@ def narrow(matrix: Matrix, columns: np.ndarray) -> Matrix:
 def _in_units(matrix: Matrix, units: np.ndarray) -> Matrix:
     data = matrix.data / units[matrix.indices]
     return Matrix(matrix.indptr, matrix.indices, data, matrix.d, matrix.is_full)
+
+
+def margins_of(X: Matrix, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the margins (n, m) of weights (d, m) and intercepts."""
+    if X.is_full:
+        return X.array @ W + b if W.shape[1] > 1 else (X.array @ W[:, 0] + b)[:, None]
+    if W.shape[1] == 1:
+        return row_sums.margins(X.indptr, X.indices, X.data, W[:, 0], float(b[0]))[:, None]
+    return margins(X.indptr, X.indices, X.data, W, b)
+
+
+def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
+    """Add sum_i x_i c_i^T to G (d, m) in place."""
+    if X.is_full:
+        G += X.array.T @ c
+    else:
+        G += X.to_scipy().T @ c

@@ -83,7 +83,7 @@ class Run:
         """
         check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
-        self.keeps_given_targets = self.conversion.joins_runs
+        self.keeps_given_targets, self.is_start = self.conversion.joins_runs, False
         self.targets: Targets = targets or Values()
         self.lams = lams
         if lams is not None:

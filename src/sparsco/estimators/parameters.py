@@ -400,7 +400,7 @@ def new_runs(
                 lams=lams,
                 single=model.in_float32,
             )
-            for lams in _strengths(model.strengths, targets.m, model.n_jobs)
+            for lams in _strengths(model.strengths, targets.m, None if tolerance(model) else model.n_jobs)
         ]
     return runs
 
@@ -408,7 +408,8 @@ def new_runs(
 def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
     """Return the strengths of each run, if there are several.
 
-    A run takes as many as its lanes have room for, or fewer, so that every thread has some.
+    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  Those of a polish start at
+    each other, so the cut must not depend on threads.
     """
     if lams is None:
         return [None]
