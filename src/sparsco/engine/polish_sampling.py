@@ -55,11 +55,10 @@ class Sampling:
         """Add sum_i h_i x_i^2 to the second derivatives, and the curvatures (n, m) to their sum."""
         d, m = X.d, h.shape[1]
         if self.curves is None:
-            self.curves = np.zeros((d + 1, m))
+            self.curves = np.zeros((d + 1, m), order="F")
         for q in range(m):
-            own = np.zeros(d)
-            row_sums.add_squares(X.indptr, X.indices, X.data, np.ascontiguousarray(h[:, q]), own)
-            self.curves[:-1, q] += own
+            own = np.ascontiguousarray(h[:, q])
+            row_sums.add_squares(X.indptr, X.indices, X.data, own, self.curves[:-1, q])
         self.curves[-1] += h.sum(0)
 
     def end_first_pass(self) -> None:

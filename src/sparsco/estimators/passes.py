@@ -12,6 +12,7 @@ from ..penalties import GroupL1
 from ..problem.state import Problem
 
 _LEAST_START = 2000
+"""The rows from which a polish is started, at least."""
 _FEW = 64
 """The rows that are learned where a polish has a start of its own."""
 _START_NONZEROS, _START_SHARE, _START_ROWS = 1_500_000, 8, 32

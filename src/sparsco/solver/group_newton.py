@@ -18,10 +18,10 @@ import numpy as np
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
 from .certificate import balanced, gap_of
-from .group_descent import correct_by_secant, descend_group_matrix
+from .group_descent import descend_group_matrix
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
-from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, shrunk, with_intercept
+from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, learn_bend, shrunk, with_intercept
 
 _STEPS = 40
 _SWEEPS = 200
@@ -39,6 +39,8 @@ _STALLED, _STALLS = 0.7, 2
 """A step stalls if it leaves more than this share of the least violation; after so many the matrix is made anew."""
 _FLOOR = 1e-3
 """The least curvature of a row, as a share of the loss's scale: a flat row does not show how far it is flat."""
+_LEAST_BEND = 1e-8
+"""The least bend of the loss on a step, as a share of that of the model, by which the model is corrected."""
 _FLAT = 1e-9
 """The least eigenvalue of a group, as a share of the mean."""
 _MANY = 0.5
@@ -72,10 +74,7 @@ class Quadratic:
         """
         self.A *= total / self.total
         self.total = total
-        v = self.A @ move
-        along, expected = float(move @ change), float(move @ v)
-        if along > 1e-8 * expected > 0.0:
-            correct_by_secant(self.A, change, along, v, expected)
+        learn_bend(self.A, move, change, _LEAST_BEND)
 
     def joined(self, other: Quadratic) -> Quadratic:
         """Return a model in the columns of both, which are taken as uncorrelated."""

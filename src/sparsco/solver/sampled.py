@@ -22,6 +22,7 @@ from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
 from .loss_term import LossTerm
 from .manifold import Curved
+from .sampled_matrix import learn_bend
 
 FLOOR = 1e-3
 """The least curvature of a row, as a share of the bound on it: a saturated row does not show how far a model holds."""
@@ -106,10 +107,7 @@ class Sample:
         bent = self._flat(self._places, after.G - before.G, after.slopes_b - before.slopes_b)
         bent[: len(self._places)] += rho * move[: len(self._places)]
         with one_blas_thread():
-            expected = self._A @ move
-            bend, own = float(move @ bent), float(move @ expected)
-        if bend > _LEAST_BEND * own > 0.0:
-            self._A += np.outer(bent, bent) / bend - np.outer(expected, expected) / own
+            learn_bend(self._A, move, bent, _LEAST_BEND)
 
     def _flat(self, places: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return the numbers at some places of W, then those of the intercepts."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import row_sums
 from ..data.rows import Matrix
-from .group_descent import shrink_pairs
+from .group_descent import correct_by_secant, shrink_pairs
 from .row_pairs import pairs_of_rows
 
 _BLOCK = 4096
@@ -136,6 +136,17 @@ def shrunk(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: n
     signal = max(squared / max(count * (count - 1.0), 1.0) - 1.0 / rows, 0.0)
     shrink_pairs(S, groups, (signal + 1.0 / of) / (signal + 1.0 / rows))
     return with_intercept(S, A[-1, :-1], float(A[-1, -1]))
+
+
+def learn_bend(A: np.ndarray, move: np.ndarray, change: np.ndarray, least: float) -> None:
+    """Correct the matrix in place by the change of the gradient that a move caused (BFGS).
+
+    Nothing is learned from a change that bends less than the share ``least`` of what the matrix expects.
+    """
+    expected = A @ move
+    along, own = float(move @ change), float(move @ expected)
+    if along > least * own > 0.0:
+        correct_by_secant(A, change, along, expected, own)
 
 
 def centred(A: np.ndarray) -> np.ndarray:
