@@ -7,6 +7,7 @@ for penalties and losses that couple weights.
 """
 
 from .averaging import Answer, Average, Last, LastEpoch, RandomIterate, Suffix
+from .path_stability import PathStability
 from .rounding import Reweighted, Sparsify, Threshold, TopK
 from .single_iterate import OCMDI, SCMDI
 from .sparse_learning import AverageSL, LastSL, OptimalSL
@@ -36,6 +37,7 @@ __all__ = [
     "LastSL",
     "OCMDI",
     "OptimalSL",
+    "PathStability",
     "RandomIterate",
     "Reweighted",
     "SCMDI",

@@ -29,6 +29,8 @@ class Answer(NamedTuple):
     report: dict[str, Any]
     sizes: Any = ()
     """Further models of all runs with fewer features, where the conversion has them."""
+    stability: Any = None
+    """The StabilityPaths of the features of all runs, where the conversion has them."""
 
 
 def next_doubling(n: int) -> int:

@@ -32,6 +32,8 @@ class Purpose(IntEnum):
     PATH = 8
     FOLD = 9
     SAMPLE = 10
+    PROJECTION = 11
+    PROBE = 12
 
 
 @inlined

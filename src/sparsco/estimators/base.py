@@ -10,6 +10,7 @@ import numpy as np
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
+from ..util.threads import pool_of, using
 from .converted import Converted
 from .fit_state import FitState, Phase
 from .parameters import most_models, named
@@ -236,7 +237,7 @@ class LinearBase:
         self._flush()
         if self._fit.model is None:
             refuse_in_view(self)
-            with steps_shown(type(self).__name__, self.verbose):
+            with steps_shown(type(self).__name__, self.verbose), using(pool_of(self)):
                 self._fit.convert(self.arranged)
         assert self._fit.model is not None
         return self._fit.model

@@ -11,6 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
+from ..error_control.scores import StabilityPaths
 from ..penalties import ElasticNet, GroupL1, SparseGroup, with_strength
 
 
@@ -26,12 +27,16 @@ class Converted(NamedTuple):
     """Models with fewer features, of an automatic choice."""
     columns: sp.csr_array | None = None
     """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not yet."""
+    stability: StabilityPaths | None = None
+    """How many halves of the rows selected each feature, of a selection with a promise."""
 
     def at(self, features: np.ndarray) -> Converted:
         """Return the model restricted to some features, which include all that have a weight."""
         sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
         columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
-        return self._replace(coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns)
+        stability = None if self.stability is None else self.stability.at(features)
+        coef = sp.csr_array(self.coef[:, features])
+        return self._replace(coef=coef, sizes=sizes, columns=columns, stability=stability)
 
     def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
@@ -59,7 +64,7 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
     first = runs[0]
     w = np.concatenate([answer.w for answer in answers], axis=1)
     choice = answers[0].report.get("choice")
-    if first.examples and not w.any() and choice is None:
+    if first.examples and not w.any() and choice is None and answers[0].stability is None:
         first.warn("no feature was selected: lower alpha, or give more examples.")
     ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
@@ -75,6 +80,7 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
         | {"converted": [answer.report for answer in answers]}
         | _groups(first.problem.penalty, w),
         tuple(answers[0].sizes),
+        stability=answers[0].stability,
     )
 
 

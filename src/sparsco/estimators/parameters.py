@@ -70,13 +70,33 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     If an optimizer, a conversion, a step size or a preset is named, that method is used, with a strength that the first
     rows suggest.
     """
-    is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "conversion", "step_size"))
+    is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "step_size"))
+    is_open = is_open and (_is_auto(model.conversion) or promises(model))
     is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
     if not is_open or model.penalty not in ("elasticnet", *RATIOS) or model.target_excess_risk is not None:
         return False
     if smooth(named("loss", model.loss, model.known_losses)) is None:
         return False
     return _is_auto(model.alpha) or _is_true(model.standardize)
+
+
+def promises(model: Any) -> bool:
+    """Return whether features are selected with a promise on the false ones among them."""
+    return isinstance(model.conversion, conversions.PathStability)
+
+
+def _check_promise(model: Any) -> None:
+    """Raise a ValueError for a parameter that has no effect on a selection with a promise."""
+    given = [name for name in ("alpha", "l1_ratio", "optimizer", "step_size") if not _is_auto(getattr(model, name))]
+    given += [name for name in ("budget", "preset", "target_excess_risk") if getattr(model, name) is not None]
+    given += [name for name in ("polish", "early_stopping") if getattr(model, name)]
+    if given:
+        raise ValueError(f"{given[0]} has no effect on a selection with a promise (fdr, efp): leave it out.")
+    if not is_automatic(model):
+        raise ValueError(
+            "a selection with a promise (fdr, efp) needs the elastic net and a loss with a smooth twin: leave penalty "
+            "and loss as they are."
+        )
 
 
 def _is_true(given: Any) -> bool:
@@ -104,7 +124,7 @@ def _check_held_out(model: Any, starts_elsewhere: bool, by_row: ByRow | None) ->
             f"cv is a {type(cv).__name__}, whose splits need all rows at once, as fit gets them: give a number of "
             "folds, or use fit."
         )
-    chooses = is_automatic(model, starts_elsewhere) and _is_auto(model.alpha)
+    chooses = is_automatic(model, starts_elsewhere) and _is_auto(model.alpha) and not promises(model)
     if not chooses and (by_row is not None or folds_of(cv) is not None):
         what = "groups" if folds_of(cv) is None and not is_by_row(cv) else "cv"
         raise ValueError(
@@ -154,6 +174,8 @@ def check_parameters(model: Any) -> None:
         must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
     folds_of(model.cv)
+    if promises(model):
+        _check_promise(model)
     if _is_true(model.standardize) and not is_automatic(model):
         raise ValueError(
             "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
@@ -286,7 +308,8 @@ def parts(
             check_polishable(loss, ElasticNet(1.0), conversions.Last())
             if model.budget is not None:
                 raise ValueError("polish would undo budget, which keeps few features: choose one of the two.")
-        return loss, OPTIMIZERS["nftrl"](), _choice(model, by_row), None
+        conversion = named("conversion", model.conversion, CONVERSIONS) if promises(model) else _choice(model, by_row)
+        return loss, OPTIMIZERS["nftrl"](), conversion, None
     curved = ratio_of(model) < 1.0 and model.alpha != 0.0
     if isinstance(asked(model, "penalty"), tuple) and not penalty.strength_is_open:
         curved = penalty.rho > 0.0

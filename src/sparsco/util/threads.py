@@ -143,3 +143,21 @@ def pool_of(estimator: Any) -> Pool:
     """Return the threads of an estimator, or the pool that is lent to it."""
     found = _lent.get()
     return found[1] if found is not None and found[0] is estimator else Threads(estimator.n_jobs)
+
+
+_in_use: ContextVar[Pool | None] = ContextVar("in_use", default=None)
+
+
+@contextlib.contextmanager
+def using(pool: Pool) -> Iterator[None]:
+    """Let ``pool_in_use`` return this pool inside the context."""
+    token = _in_use.set(pool)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
+def pool_in_use() -> Pool:
+    """Return the pool of the caller, for code that does not know its estimator; by default there are no threads."""
+    return _in_use.get() or Pool()

@@ -1,0 +1,139 @@
+"""A selection with a promise: features that nearly all halves of the rows select, refitted without the penalty.
+
+Phase one keeps a uniform sample of the rows, and an iterate that predicts while the stream goes on.  Phase two solves
+L1 paths on random halves of the sample (``error_control``), selects the features that keep the promise, and learns
+them again from all rows of the sample.  While the sample holds the whole stream, that is the selection of all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..error_control.selecting import Selection, Target, refit, select, warnings_of
+from ..parts.contracts import Conversion, part
+from ..penalties import ElasticNet, elastic_net
+from ..problem.state import Nothing
+from ..util.threads import pool_in_use
+from ..util.validation import is_number
+from .averaging import Answer
+from .choose import Choose, Outcome, Sampled
+
+MOST_PAIRS = 10_000
+KEPT_NONZEROS = 16_000_000
+"""The nonzeros of the rows that are kept; a stream that has no more is judged as a whole."""
+NAMED = 20
+"""The largest number of columns of a kind that a report lists."""
+
+
+@part(
+    Conversion,
+    fdr="the largest expected share of false features among the selected ones",
+    efp="the largest expected number of false features",
+    pairs="the number of pairs of halves",
+    strengths="the number of strengths of a path",
+    probes="whether columns in another order of the rows are judged, too",
+)
+class PathStability(NamedTuple):
+    """A selection by paths on random halves of the rows, with a bound on its false features.
+
+    Parameters
+    ----------
+    fdr : float or None
+        The largest share of false features among the selected ones, as estimated by q-values.
+    efp : float or None
+        The largest expected number of false features, in place of ``fdr``.
+    pairs : int
+        The number of pairs of halves.
+    strengths : int
+        The number of strengths of each path.
+    probes : bool
+        Whether a probe is judged beside each column: the column in another order of the rows, which cannot matter.
+    """
+
+    fdr: float | None = None
+    efp: float | None = None
+    pairs: int = 50
+    strengths: int = 25
+    probes: bool = False
+
+    needs_sample = True
+    sample_nonzeros = KEPT_NONZEROS
+    joins_runs = True
+
+    def check(self) -> None:
+        if (self.fdr is None) == (self.efp is None):
+            raise ValueError("PathStability needs either fdr= (a share, such as 0.1) or efp= (a number, such as 1).")
+        if self.fdr is not None and not (is_number(self.fdr) and 0.0 < self.fdr < 1.0):
+            raise ValueError(f"fdr={self.fdr!r}: it must be a share between 0 and 1, both excluded.")
+        if self.efp is not None and not (is_number(self.efp) and self.efp > 0.0):
+            raise ValueError(f"efp={self.efp!r}: it must be a number above 0.")
+        for name, least, most in (("pairs", 1, MOST_PAIRS), ("strengths", 2, MOST_PAIRS)):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"PathStability({name}={getattr(self, name)!r}): it must be at least {least}.")
+
+    @property
+    def target(self) -> Target:
+        """Return the promise."""
+        return Target(self.fdr, self.efp)
+
+    def watch(self, loss: Any) -> Any:
+        return Nothing()
+
+    def finish(self, run: Any) -> Answer:
+        return self.finish_runs([run])[0]
+
+    def penalty(self, answer: Answer) -> ElasticNet:
+        """Return the penalty of the answer, which has none."""
+        return elastic_net(0.0, 1.0, None)
+
+    def sampled(self, runs: list[Any]) -> Sampled:
+        """Return the rows of the sample with the targets of all runs, in the units of the columns."""
+        return Choose(standardize=False).sampled(runs)
+
+    def finish_runs(self, runs: list[Any]) -> list[Answer]:
+        """Return the answers of all runs of a model, of which the first run has the sample."""
+        sampled = self.sampled(runs)
+        task, seed = sampled.task, runs[0].seed
+        found = select(task, self.target, self.pairs, self.strengths, self.probes, seed, pool_in_use())
+        return self.answers(runs, sampled, found)
+
+    def answers(self, runs: list[Any], sampled: Sampled, found: Selection) -> list[Answer]:
+        """Return the answers of all runs for a selection among the columns of the sample."""
+        paths = found.paths
+        lam = float(paths.strengths[max(len(paths.measure) - 1, 0)])
+        warnings = warnings_of(found, self.target)
+        model = Outcome(refit(sampled.task, found.features, lam), {}, [], warnings)
+        first, *others = sampled.answers(runs, model)
+        counts = sp.coo_array(paths.counts)
+        wide = sp.csr_array((counts.data, (counts.row, sampled.columns[counts.col])), (len(paths.strengths), sampled.d))
+        report = {"promise": self._report(sampled, found) | {"warnings": warnings}}
+        return [first._replace(report=report, stability=paths._replace(counts=wide)), *others]
+
+    def _report(self, sampled: Sampled, found: Selection) -> dict[str, Any]:
+        """Return what was promised, from what, and what is known of it; columns are slots of the run."""
+        columns, judged, paths = sampled.columns, found.judged, found.paths
+        never = np.setdiff1d(np.arange(sampled.d), columns[np.r_[judged.columns, judged.rare, *judged.same.values()]])
+        report: dict[str, Any] = {
+            "fdr": self.fdr,
+            "efp": self.efp,
+            "selected": len(found.features),
+            "judged": len(judged.columns),
+            "rows": sampled.task.n,
+            "pairs": self.pairs,
+            "strengths": len(paths.measure),
+            "delta": paths.delta,
+            "integral": paths.integral,
+            "constant": len(never),
+            "constant_columns": never[:NAMED].tolist(),
+            "rare": len(judged.rare),
+            "identical": [
+                [int(columns[first]), *columns[others].tolist()] for first, others in sorted(judged.same.items())
+            ],
+            "correlated": [[int(columns[a]), int(columns[b]), r] for a, b, r in found.correlated],
+        }
+        if found.probes is not None:
+            report["probes"] = found.probes._asdict()
+        return report

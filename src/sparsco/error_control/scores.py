@@ -1,0 +1,118 @@
+"""From selection probabilities along a path to expected false positives and q-values.
+
+With B pairs of halves, pi_j(lam) is the share of the 2B halves that select feature j at strength lam, and q(lam) the
+mean number of features that a half selects.
+
+    score_j = sum_k mu_k h(pi_j(lam_k)),    h(x) = (2x - 1)^2 above 1/2, else 0
+    I       = sum_k mu_k b(q(lam_k)),       b(q) = q^2 / (p B) + (B - 1) q^4 / (B p^3)
+    efp_j   = I / max(score_j, I / p)
+
+mu is a measure on the strengths, uniform in lam^(1 - delta), of mass one on the strengths in use: those from the
+largest on for which I stays below a limit.  E(FP) <= I / t if features with a score of at least t are selected.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+LARGEST_INTEGRAL = 0.05
+"""The limit of I, at which the range of strengths ends."""
+
+
+class StabilityPaths(NamedTuple):
+    """How many of the halves selected each feature at each strength."""
+
+    strengths: np.ndarray
+    """The strengths, from the largest on, (strengths,)."""
+    counts: sp.csr_array
+    """The number of halves that selected a feature, (strengths, features)."""
+    sizes: np.ndarray
+    """The mean number of features that a half selected, (strengths,)."""
+    pairs: int
+    """The number of pairs of halves."""
+    judged: int
+    """The number of features that were judged."""
+    delta: float
+    """The exponent of the measure on the strengths: 1 is uniform in log lam, 0 in lam."""
+
+    @property
+    def measure(self) -> np.ndarray:
+        """Return the mass of each strength in use; there are fewer of these than strengths, if the integral ends."""
+        return measure_of(self.strengths, self.sizes, self.judged, self.pairs, self.delta)
+
+    @property
+    def integral(self) -> float:
+        """Return I, the integral of the bound over the strengths in use."""
+        mu = self.measure
+        return float((mu * bound(self.sizes[: len(mu)], self.judged, self.pairs)).sum())
+
+    def scores(self) -> np.ndarray:
+        """Return the score of each feature, between 0 and 1."""
+        mu, found = self.measure, np.zeros(self.counts.shape[1])
+        for k, mass in enumerate(mu.tolist()):
+            part = slice(self.counts.indptr[k], self.counts.indptr[k + 1])
+            share = self.counts.data[part] / (2.0 * self.pairs)
+            found[self.counts.indices[part]] += mass * np.square(np.maximum(2.0 * share - 1.0, 0.0))
+        return found
+
+    def expected_false_positives(self) -> np.ndarray:
+        """Return efp_j: how many false features are expected among those that are at least as stable as j."""
+        limit, scores = self.integral, self.scores()
+        least = limit / max(self.judged, 1)
+        return np.where(scores > least, limit / np.where(scores > least, scores, 1.0), float(self.judged))
+
+    def at(self, features: np.ndarray) -> StabilityPaths:
+        """Return the paths of some features."""
+        return self._replace(counts=sp.csr_array(self.counts[:, features]))
+
+    def stable_only(self) -> StabilityPaths:
+        """Return the paths of features that more than half of the halves select at some strength.
+
+        The others have the score 0.
+        """
+        stable = np.zeros(self.counts.shape[1], bool)
+        stable[self.counts.indices[self.counts.data > self.pairs]] = True
+        kept = np.where(stable[self.counts.indices], self.counts.data, 0)
+        counts = sp.csr_array((kept, self.counts.indices, self.counts.indptr), shape=self.counts.shape, copy=True)
+        counts.eliminate_zeros()
+        return self._replace(counts=counts)
+
+
+def bound(q: np.ndarray, p: int, pairs: int) -> np.ndarray:
+    """Return b(q), which bounds the expected sum of h over features that do not matter."""
+    p = max(p, 1)
+    return np.square(q) / (p * pairs) + (pairs - 1) / pairs * q * (q / p) ** 3
+
+
+def measure_of(strengths: np.ndarray, sizes: np.ndarray, p: int, pairs: int, delta: float) -> np.ndarray:
+    """Return the mass of each strength in use, which sum to 1; strengths are in geometric progression.
+
+    >>> measure_of(np.array([4.0, 2.0, 1.0]), np.array([0.0, 1.0, 90.0]), 100, 50, 0.0).round(3)
+    array([0.667, 0.333])
+    """
+    mass = strengths ** (1.0 - delta)
+    total = np.cumsum(mass)
+    integrals = np.cumsum(mass * bound(sizes, p, pairs)) / total
+    beyond = np.flatnonzero(integrals > LARGEST_INTEGRAL)
+    used = int(beyond[0]) if beyond.size else len(strengths)
+    return mass[:used] / (total[used - 1] if used else 1.0)
+
+
+def q_values(efp: np.ndarray) -> np.ndarray:
+    """Return for each feature the least estimated share of false features among selections that have it.
+
+    Features with expected false positives of at most t are a selection, for every t, and its share is t over their
+    number.
+
+    >>> q_values(np.array([0.1, 8.0, 0.4, 0.2])).round(3)
+    array([0.1  , 2.   , 0.133, 0.1  ])
+    """
+    order = np.argsort(efp, kind="stable")
+    ranked = efp[order]
+    share = ranked / np.searchsorted(ranked, ranked, side="right")
+    found = np.empty_like(efp)
+    found[order] = np.minimum.accumulate(share[::-1])[::-1]
+    return found

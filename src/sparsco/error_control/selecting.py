@@ -1,0 +1,133 @@
+"""A selection whose expected number, or share, of false features stays below a target."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..choice.candidates import SHARE_OF_RIDGE
+from ..choice.fitting import Fit
+from ..choice.problem import Task
+from ..choice.sizes import MOST_RIDGE
+from ..solver.elastic_net import FINE, solver_of
+from ..util.progress import step
+from ..util.threads import Pool
+from .half_paths import Halves, stability_paths
+from .judged import Correlated, Judged, delta_of, judged_columns, narrowed, only, strongly_correlated, with_probes
+from .scores import StabilityPaths, q_values
+
+ROWS_PER_FEATURE = 4
+"""The rows for each selected feature from which these are learned again almost without an L2 term."""
+
+
+class Target(NamedTuple):
+    """The promise: the expected number of false features, or their share among the selected ones."""
+
+    fdr: float | None
+    efp: float | None
+
+    def selected(self, paths: StabilityPaths) -> np.ndarray:
+        """Return the features that keep the promise, in ascending order."""
+        efp = paths.expected_false_positives()
+        stable = efp < paths.judged
+        kept = efp <= self.efp if self.efp is not None else q_values(efp) <= self.fdr
+        return np.flatnonzero(kept & stable)
+
+    def promised(self, count: int) -> float:
+        """Return how many of so many selected features may be false."""
+        return self.efp if self.efp is not None else count * (self.fdr or 0.0)
+
+    def __str__(self) -> str:
+        return f"efp={self.efp:g}" if self.efp is not None else f"fdr={self.fdr:g}"
+
+
+class Probes(NamedTuple):
+    """How many probes were judged, and how many of them are as stable as the selected features."""
+
+    judged: int
+    selected: int
+    promised: float
+
+
+class Selection(NamedTuple):
+    """The selected columns of a task, the paths of all of its columns, and what is known of the promise."""
+
+    features: np.ndarray
+    paths: StabilityPaths
+    judged: Judged
+    correlated: list[Correlated]
+    probes: Probes | None
+
+
+def judged_task(task: Task, seed: int) -> tuple[Task, Judged]:
+    """Return the task with the columns that can be judged, in units of their spreads."""
+    judged = judged_columns(task, seed)
+    return narrowed(task, judged), judged
+
+
+def select(task: Task, target: Target, pairs: int, strengths: int, probes: bool, seed: int, pool: Pool) -> Selection:
+    """Return the selection of a task by paths on random halves of its rows."""
+    narrow, judged = judged_task(task, seed)
+    d, p = task.d, narrow.d
+    delta = delta_of(narrow, seed)
+    paths = stability_paths(Halves(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta), strengths, pool)
+    found = target.selected(paths)
+    own = found[found < p]
+    probed = Probes(p, len(found) - len(own), target.promised(len(own))) if probes else None
+    return Selection(judged.columns[own], widened(paths.at(np.arange(p)), judged, d), judged, correlated_of(narrow, own, judged), probed)
+
+
+def correlated_of(task: Task, selected: np.ndarray, judged: Judged) -> list[Correlated]:
+    """Return the selected columns that another judged column may stand for, by their numbers before narrowing."""
+    step("comparing the selected features with the others")
+    pairs = strongly_correlated(task, selected)
+    columns = judged.columns
+    return [each._replace(column=int(columns[each.column]), other=int(columns[each.other])) for each in pairs]
+
+
+def widened(paths: StabilityPaths, judged: Judged, d: int) -> StabilityPaths:
+    """Return the paths of the judged columns as those of all d columns; a column has that of the one it is like."""
+    counts = sp.coo_array(paths.counts)
+    strengths, columns, data = [counts.row], [judged.columns[counts.col]], [counts.data]
+    for first, others in judged.same.items():
+        mine = columns[0] == first
+        for other in others.tolist():
+            strengths.append(strengths[0][mine])
+            columns.append(np.full(int(mine.sum()), other))
+            data.append(data[0][mine])
+    parts = np.concatenate(data), (np.concatenate(strengths), np.concatenate(columns))
+    return paths._replace(counts=sp.csr_array(parts, shape=(len(paths.strengths), d)))
+
+
+def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
+    """Return the models of the selected columns alone, learned from all rows, almost without a penalty."""
+    narrow, rows = only(task, features), np.arange(task.n)
+    X, columns = narrow.by_column(rows)
+    share = SHARE_OF_RIDGE if ROWS_PER_FEATURE * len(columns) < task.n else MOST_RIDGE
+    fits = []
+    for model in range(task.m):
+        step(f"learning the selected features: model {model + 1} of {task.m}")
+        solver = solver_of(X, narrow.examples(rows, model), narrow.units[columns], task.intercept)
+        fits.append(solver.refit(np.arange(X.d), share * lam, FINE))
+    return Fit.of(fits, features[columns])
+
+
+def warnings_of(selection: Selection, target: Target) -> list[str]:
+    """Return what a user should know about a promise."""
+    found, probes, count = [], selection.probes, len(selection.correlated)
+    if not len(selection.features):
+        found.append(f"no feature was selected: none is stable enough for {target}; give more rows, or a larger target.")
+    if count:
+        largest = max(each.correlation for each in selection.correlated)
+        found.append(
+            f"{target} may not hold: {count} of {len(selection.features)} selected features are strongly correlated "
+            f"(up to {largest:.2f}) with another column, which may be the one that matters; promise_ has the pairs."
+        )
+    if probes is not None and probes.selected > np.ceil(probes.promised):
+        found.append(
+            f"{target} does not hold: {probes.selected} of {probes.judged} probes, which cannot matter, are as stable "
+            f"as the selected features, where at most {probes.promised:.3g} were promised."
+        )
+    return found
