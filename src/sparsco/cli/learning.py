@@ -54,7 +54,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     _add_method(group)
     if is_path:
-        to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None)
+        to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
     else:
         _add_choice(group)
     group.add_argument(
@@ -83,6 +83,20 @@ def _add_choice(group: Any) -> None:
         type=int,
         metavar="N",
         help="choose the strength on N folds (default: a held-out sample or up to five folds)",
+    )
+    group.add_argument(
+        "--fdr",
+        type=float,
+        metavar="SHARE",
+        help="select features of which at most this share is expected to be false, such as 0.1 (docs/promise.md)",
+    )
+    group.add_argument(
+        "--efp", type=float, metavar="N", help="select features of which at most N are expected to be false"
+    )
+    group.add_argument(
+        "--probes",
+        action="store_true",
+        help="with --fdr or --efp: judge as many columns that cannot matter, and report how many are selected",
     )
     group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
     group.add_argument(
@@ -141,11 +155,27 @@ def learning(given: argparse.Namespace) -> dict[str, Any]:
         if not (l1 >= 0.0 and l2 >= 0.0):
             raise ValueError("--l1 and --l2 must be at least 0.")
         settings |= {"alpha": l1 + l2, "l1_ratio": l1 / (l1 + l2) if l1 + l2 else 1.0}
+    settings |= _promise(given)
     settings |= {} if given.groups is None else {"feature_groups": _groups(given.groups)}
     settings |= {} if given.polish is False else {"polish": given.polish}
     settings |= {} if given.target_excess_risk is None else {"target_excess_risk": tuple(given.target_excess_risk)}
     settings |= {} if given.storage is None else {"storage": given.storage}
     return settings | {"fit_intercept": not given.no_intercept, "random_state": given.seed or 0}
+
+
+def _promise(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the conversion of a selection with a promise, if one was given."""
+    if given.fdr is None and given.efp is None:
+        if given.probes:
+            raise ValueError("--probes checks the promise of --fdr or --efp: give one of them.")
+        return {}
+    from ..conversions import PathStability
+
+    if given.conversion is not None:
+        raise ValueError("--fdr and --efp take the place of --conversion: give one or the other.")
+    if given.fdr is not None and given.efp is not None:
+        raise ValueError("--fdr and --efp are two kinds of promise: give one or the other.")
+    return {"conversion": PathStability(given.fdr, given.efp, probes=given.probes)}
 
 
 def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:

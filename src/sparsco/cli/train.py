@@ -40,6 +40,9 @@ _LEARNING = (
     "relaxed",
     "rule",
     "cv",
+    "fdr",
+    "efp",
+    "probes",
     "optimizer",
     "conversion",
     "step_size",
@@ -57,6 +60,7 @@ _LEARNING = (
 
 _EXAMPLE = """  sparsco train data.svm                              strength and mixture chosen from the data
   sparsco train data.svm --budget 50                  the best model with at most 50 features
+  sparsco train data.svm --fdr 0.1                    features of which at most 10% are expected to be false
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3

@@ -19,6 +19,7 @@ import numpy as np
 from ..conversions.averaging import Answer, Average, Last, Suffix
 from ..conversions.choose import Choose
 from ..conversions.gradient_phase import FixedPoint
+from ..conversions.path_stability import PathStability
 from ..conversions.reservoir import Reservoir
 from ..conversions.sparse_learning import AverageSL, LastSL, OptimalSL, map_to_sparse
 from ..engine.finishing import finish_runs
@@ -433,7 +434,7 @@ def _allowed(run: Run) -> Any:
     conversion = run.conversion
     if isinstance(conversion, AverageSL):  # its mean gradient along the way approximates the exact one
         return OptimalSL(alpha=conversion.alpha, L=conversion.L, metric=conversion.metric)
-    if isinstance(conversion, Last | Suffix | OptimalSL | LastSL | Choose) or conversion == Average():
+    if isinstance(conversion, Last | Suffix | OptimalSL | LastSL | Choose | PathStability) or conversion == Average():
         return conversion
     raise ValueError(
         f"{type(conversion).__name__} needs single iterates of one stream, which partitions do not have: choose "

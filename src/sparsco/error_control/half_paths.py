@@ -71,7 +71,8 @@ def stability_paths(halves: Halves, count: int, pool: Pool) -> StabilityPaths:
     shape = len(strengths), d
     parts = counts.astype(np.int32), (k, columns)
     sizes = np.bincount(selected // d, minlength=len(strengths)) / (2.0 * halves.pairs)
-    return StabilityPaths(strengths, sp.csr_array(parts, shape=shape), sizes, halves.pairs, d, halves.delta)
+    paths = StabilityPaths(strengths, sp.csr_array(parts, shape=shape), sizes, halves.pairs, d, halves.delta)
+    return paths.with_ladder()
 
 
 def strengths_of(halves: Halves, count: int) -> np.ndarray:

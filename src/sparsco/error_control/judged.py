@@ -19,7 +19,7 @@ LEAST_ROWS = 10
 """The least number of rows in which a column must occur: a few rows cannot be halved."""
 _LEAST_VARIANCE = 1e-10
 """The least variance of a column, as a share of its mean square: below that it is rounding."""
-_SAME = 1e-9
+_SAME = 1e-6
 """Two columns are the same if random sums of their standardised values differ by at most this."""
 COMPARED_COLUMNS, COMPARED_ROWS = 300, 2000
 """The columns and rows from which the mean correlation is estimated."""
@@ -68,7 +68,8 @@ def _alike(
         keys[:, k] = (totals[columns] - draws.sum() * means[columns]) / (spreads[columns] * np.sqrt(max(task.n, 1)))
     keys *= np.where(keys[:, :1] < 0.0, -1.0, 1.0)  # opposite columns are the same, too
     order = np.lexsort((columns, keys[:, 1], keys[:, 0]))
-    close = np.abs(np.diff(keys[order], axis=0)).max(1, initial=0.0) <= _SAME * np.abs(keys[order[1:]]).max(1, initial=1.0)
+    steps = np.abs(np.diff(keys[order], axis=0)).max(1, initial=0.0)
+    close = steps <= _SAME * np.maximum(np.abs(keys[order[1:]]).max(1, initial=0.0), 1.0)
     if not close.any():
         return columns, {}
     sets = np.split(columns[order], np.flatnonzero(~close) + 1)

@@ -37,6 +37,8 @@ class StabilityPaths(NamedTuple):
     """The number of features that were judged."""
     delta: float
     """The exponent of the measure on the strengths: 1 is uniform in log lam, 0 in lam."""
+    ladder: np.ndarray = np.zeros(0)
+    """The expected false positives of all judged features that have a score, in ascending order."""
 
     @property
     def measure(self) -> np.ndarray:
@@ -64,21 +66,23 @@ class StabilityPaths(NamedTuple):
         least = limit / max(self.judged, 1)
         return np.where(scores > least, limit / np.where(scores > least, scores, 1.0), float(self.judged))
 
+    def probabilities(self) -> np.ndarray:
+        """Return the largest share of halves that select each feature, over the strengths in use."""
+        used = self.counts[: len(self.measure)]
+        return used.max(axis=0).toarray().ravel() / (2.0 * self.pairs) if used.shape[0] else np.zeros(used.shape[1])
+
+    def q_values(self) -> np.ndarray:
+        """Return for each feature the least estimated share of false features among selections that have it."""
+        return q_values(self.expected_false_positives(), self.ladder)
+
+    def with_ladder(self) -> StabilityPaths:
+        """Return the paths with the ladder of their features, which must all be judged."""
+        efp = self.expected_false_positives()
+        return self._replace(ladder=np.sort(efp[efp < self.judged]))
+
     def at(self, features: np.ndarray) -> StabilityPaths:
         """Return the paths of some features."""
         return self._replace(counts=sp.csr_array(self.counts[:, features]))
-
-    def stable_only(self) -> StabilityPaths:
-        """Return the paths of features that more than half of the halves select at some strength.
-
-        The others have the score 0.
-        """
-        stable = np.zeros(self.counts.shape[1], bool)
-        stable[self.counts.indices[self.counts.data > self.pairs]] = True
-        kept = np.where(stable[self.counts.indices], self.counts.data, 0)
-        counts = sp.csr_array((kept, self.counts.indices, self.counts.indptr), shape=self.counts.shape, copy=True)
-        counts.eliminate_zeros()
-        return self._replace(counts=counts)
 
 
 def bound(q: np.ndarray, p: int, pairs: int) -> np.ndarray:
@@ -101,18 +105,15 @@ def measure_of(strengths: np.ndarray, sizes: np.ndarray, p: int, pairs: int, del
     return mass[:used] / (total[used - 1] if used else 1.0)
 
 
-def q_values(efp: np.ndarray) -> np.ndarray:
+def q_values(efp: np.ndarray, ladder: np.ndarray) -> np.ndarray:
     """Return for each feature the least estimated share of false features among selections that have it.
 
-    Features with expected false positives of at most t are a selection, for every t, and its share is t over their
-    number.
+    For every t on the ladder, the features with expected false positives of at most t are a selection.  The share is t
+    over their number, at most 1.
 
-    >>> q_values(np.array([0.1, 8.0, 0.4, 0.2])).round(3)
-    array([0.1  , 2.   , 0.133, 0.1  ])
+    >>> q_values(np.array([0.1, 8.0, 0.4, 0.2, 9.0]), np.array([0.1, 0.2, 0.4, 8.0])).round(3)
+    array([0.1  , 1.   , 0.133, 0.1  , 1.   ])
     """
-    order = np.argsort(efp, kind="stable")
-    ranked = efp[order]
-    share = ranked / np.searchsorted(ranked, ranked, side="right")
-    found = np.empty_like(efp)
-    found[order] = np.minimum.accumulate(share[::-1])[::-1]
-    return found
+    share = np.minimum(ladder / np.searchsorted(ladder, ladder, side="right"), 1.0)
+    least = np.minimum.accumulate(share[::-1])[::-1]
+    return np.append(least, 1.0)[np.searchsorted(ladder, efp, side="left")]

@@ -16,7 +16,7 @@ from ..util.progress import step
 from ..util.threads import Pool
 from .half_paths import Halves, stability_paths
 from .judged import Correlated, Judged, delta_of, judged_columns, narrowed, only, strongly_correlated, with_probes
-from .scores import StabilityPaths, q_values
+from .scores import StabilityPaths
 
 ROWS_PER_FEATURE = 4
 """The rows for each selected feature from which these are learned again almost without an L2 term."""
@@ -32,7 +32,7 @@ class Target(NamedTuple):
         """Return the features that keep the promise, in ascending order."""
         efp = paths.expected_false_positives()
         stable = efp < paths.judged
-        kept = efp <= self.efp if self.efp is not None else q_values(efp) <= self.fdr
+        kept = efp <= self.efp if self.efp is not None else paths.q_values() <= self.fdr
         return np.flatnonzero(kept & stable)
 
     def promised(self, count: int) -> float:
@@ -72,11 +72,13 @@ def select(task: Task, target: Target, pairs: int, strengths: int, probes: bool,
     narrow, judged = judged_task(task, seed)
     d, p = task.d, narrow.d
     delta = delta_of(narrow, seed)
-    paths = stability_paths(Halves(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta), strengths, pool)
+    halves = Halves(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta)
+    paths = stability_paths(halves, strengths, pool)
     found = target.selected(paths)
     own = found[found < p]
     probed = Probes(p, len(found) - len(own), target.promised(len(own))) if probes else None
-    return Selection(judged.columns[own], widened(paths.at(np.arange(p)), judged, d), judged, correlated_of(narrow, own, judged), probed)
+    every = widened(paths.at(np.arange(p)), judged, d)
+    return Selection(judged.columns[own], every, judged, correlated_of(narrow, own, judged), probed)
 
 
 def correlated_of(task: Task, selected: np.ndarray, judged: Judged) -> list[Correlated]:
@@ -118,7 +120,7 @@ def warnings_of(selection: Selection, target: Target) -> list[str]:
     """Return what a user should know about a promise."""
     found, probes, count = [], selection.probes, len(selection.correlated)
     if not len(selection.features):
-        found.append(f"no feature was selected: none is stable enough for {target}; give more rows, or a larger target.")
+        found.append(f"no feature was selected: none is stable enough for {target}; give more rows or a larger target.")
     if count:
         largest = max(each.correlation for each in selection.correlated)
         found.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,27 @@ class Converted(NamedTuple):
         for model in (self, *self.sizes):
             is_used[model.coef.indices] = True
         return np.flatnonzero(is_used)
+
+
+def named_promise(promise: dict[str, Any], labels: Callable[[list[Any]], list[Any]]) -> dict[str, Any]:
+    """Return the report of a promise with other labels for its features; ``labels`` returns those of a list."""
+    return promise | {
+        "constant_columns": labels(promise["constant_columns"]),
+        "identical": [labels(each) for each in promise["identical"]],
+        "correlated": [[*labels([a, b]), r] for a, b, r in promise["correlated"]],
+    }
+
+
+def by_names(names: Mapping[int, Any]) -> Callable[[list[Any]], list[Any]]:
+    """Return a function from a list of features to their names; features are columns, or have names already."""
+    return lambda features: [names.get(each, each) if isinstance(each, int) else each for each in features]
+
+
+def with_promise(model: Converted, labels: Callable[[list[Any]], list[Any]]) -> Converted:
+    """Return the model with other labels for the features in its promise."""
+    first, *others = model.report["converted"]
+    named = first | {"promise": named_promise(first["promise"], labels)}
+    return model._replace(report=model.report | {"converted": [named, *others]})
 
 
 def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Converted:

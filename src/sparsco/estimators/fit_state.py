@@ -23,7 +23,7 @@ from ..engine.long_stream import LongStream, can_outgrow
 from ..engine.run import PILOT_ROWS, Run
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs
+from .converted import Converted, convert_runs, with_promise
 
 FIXED = (
     "loss",
@@ -338,7 +338,15 @@ class FitState(LifeCycle, Restored):
             for each in model.sizes
         )
         coef, intercept = arranged(model.coef), arranged(model.intercept)
+        if model.stability is not None:
+            model = with_promise(model, self.labels_of)
         self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+
+    def labels_of(self, slots: list[int]) -> list[Any]:
+        """Return the names of the features in some slots, or the numbers of their columns."""
+        if self.has_names:
+            return [str(self.features.names[slot]) for slot in slots]
+        return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
     def take_weights(self, coef: Any, intercept: Any, features: Any) -> None:
         """Replace the weights of a finished model, and its features."""

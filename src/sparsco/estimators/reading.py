@@ -9,8 +9,10 @@ import scipy.sparse as sp
 
 from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
+from ..error_control.scores import StabilityPaths
 from ..problem.state import check_room
 from .base import LinearBase
+from .converted import named_promise
 from .summary import Summary, summary_of
 
 _MANY_CELLS = 1 << 26
@@ -111,6 +113,78 @@ class Readable(LinearBase):
         sizes = self.convert().sizes
         kind = [("size", np.int64), ("loss", np.float64), ("error", np.float64)]
         return np.array([(each.size, each.loss, each.error) for each in sizes], kind)
+
+    @property
+    def _stability(self) -> StabilityPaths:
+        found = self.convert().stability
+        if found is None:
+            raise AttributeError(
+                "this model makes no promise on false features: fit with StableSparseClassifier(fdr=0.1), with "
+                "conversion=sparsco.conversions.PathStability(fdr=0.1), or train with --fdr 0.1."
+            )
+        return found
+
+    def _by_column(self, figures: np.ndarray, missing: float) -> np.ndarray:
+        """Return the figures of slots, (..., slots), by column; ``missing`` for columns without a slot."""
+        if not isinstance(self.fit_state.features, SeenColumns):
+            return figures
+        found = np.full((*figures.shape[:-1], self.n_features_in_), missing)
+        found[..., self.fit_state.features.to_columns(np.arange(figures.shape[-1]))] = figures
+        return found
+
+    @property
+    def efp_scores_(self) -> np.ndarray:
+        """Return how many false features are expected among those that are at least as stable as each feature.
+
+        Only for a selection with a promise (``fdr``, ``efp``).  The expectation is bounded by a theorem; see
+        docs/promise.md for its assumptions.
+        """
+        paths = self._stability
+        return self._by_column(paths.expected_false_positives(), float(paths.judged))
+
+    @property
+    def q_values_(self) -> np.ndarray:
+        """Return the estimated share of false features in the smallest good selection that has each feature.
+
+        Only for a selection with a promise (``fdr``, ``efp``).  It is the expected number of false features over the
+        number selected, a plug-in estimate.
+        """
+        return self._by_column(self._stability.q_values(), 1.0)
+
+    @property
+    def stability_paths_(self) -> dict[str, np.ndarray]:
+        """Return the strengths ("strengths"), and the share of halves that select each feature ("probabilities").
+
+        Probabilities have the shape (strengths, features).  "used" is the number of strengths that scores use.  A model
+        that was loaded has the paths of its selected features only.
+        """
+        paths = self._stability
+        shares = paths.counts.toarray() / (2.0 * paths.pairs)
+        used = np.array(len(paths.measure))
+        return {"strengths": paths.strengths, "probabilities": self._by_column(shares, 0.0), "used": used}
+
+    @property
+    def selection_probabilities_(self) -> np.ndarray:
+        """Return the largest share of halves that select each feature, over the strengths in use."""
+        return self._by_column(self._stability.probabilities(), 0.0)
+
+    @property
+    def promise_(self) -> dict[str, Any]:
+        """Return what is promised of the selection, from how many rows and columns, and what is known of it.
+
+        Features that are the same as another, or strongly correlated with one, or that never vary, are named.
+        """
+        _ = self._stability
+        names = self.column_names
+
+        def named(features: list[Any]) -> list[str]:
+            numbers = {each for each in features if isinstance(each, int)}
+            return [
+                str(each) if each not in numbers else f"x{each}" if names is None else str(names[each])
+                for each in features
+            ]
+
+        return named_promise(self.convert().report["converted"][0]["promise"], named)
 
     @property
     def gap_(self) -> float:

@@ -99,6 +99,8 @@ def headline_of(model: Any) -> str:
     groups = solved.report.get("groups")
     what += "" if groups is None else f", {groups['selected']:,} of {groups['of']:,} groups"
     converted = solved.report["converted"][0] if solved.report.get("converted") else {}
+    if "promise" in converted:
+        return f"{what}; {promise_in_words(converted['promise'])}"
     if "choice" in converted:
         return f"{what}; {choice_in_words(converted['choice'])}"
     is_convex = all("objectives" not in each for each in converted.get("reweighted", ()))
@@ -129,6 +131,21 @@ def trade_off(model: Any) -> list[Size]:
         chosen = next(each for each in choice["candidates"] if each["chosen"])
         found.append(Size(model.n_selected_, chosen["loss"], chosen["error"], True))
     return sorted(found)
+
+
+def promise_in_words(promise: dict[str, Any]) -> str:
+    """Return what is promised of a selection, in one line.
+
+    >>> promise_in_words({"fdr": 0.1, "efp": None, "selected": 20, "judged": 400, "rows": 1000})
+    'fdr=0.1: of 20 features at most 2 are expected to be false; 400 columns judged on 1,000 rows'
+    """
+    is_share = promise["fdr"] is not None
+    target = f"fdr={promise['fdr']:g}" if is_share else f"efp={promise['efp']:g}"
+    false = promise["fdr"] * promise["selected"] if is_share else promise["efp"]
+    found = f"{target}: of {promise['selected']:,} features at most {false:.3g} are expected to be false"
+    found += f"; {promise['judged']:,} columns judged on {promise['rows']:,} rows"
+    probes = promise.get("probes")
+    return found if probes is None else f"{found}; {probes['selected']:,} of {probes['judged']:,} probes selected"
 
 
 def choice_in_words(choice: dict[str, Any]) -> str:

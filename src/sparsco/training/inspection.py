@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
-from ..estimators.summary import Size, choice_in_words, trade_off
+from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
 from ..parts.part import is_record
 from ..streams.tabular import listed
 from ..util import html as html
 from ..util.progress import duration, printable
 from .model_checks import used_columns
-from .model_files import restored
+from .model_files import restored, stability_of
 from .results import Trained
 
+_HEADS = {"q_value": "q-value", "probability": "share of halves"}
+_SHOWN = 5
+"""The number of features of a kind that are listed."""
 _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
 
 
@@ -63,6 +67,8 @@ def summary(trained: Trained) -> dict[str, Any]:
     if polished:
         passes = sum(each["passes"] for each in polished)
         found["optimum"] = {"gap": model.gap_, "tolerance": polished[0]["tolerance"], "passes": passes}
+    if model.convert().stability is not None:
+        found["promise"] = named_promise(report["converted"][0]["promise"], by_names(trained.stream.names))
     choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
     if choice is not None:
         found["choice"] = choice
@@ -87,10 +93,31 @@ def as_text(outcome: Mapping[str, Any]) -> str:
     if "optimum" in outcome:
         lines.append("polished: " + ", ".join(f"{name} {value:.2g}" for name, value in outcome["optimum"].items()))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
+    if "promise" in outcome:
+        lines += _promise_lines(outcome["promise"])
     if "choice" in outcome:
         lines.append(f"chosen: {choice_in_words(outcome['choice'])}")
     lines.append(method(outcome["chosen"]))
     return "\n".join(lines)
+
+
+def _promise_lines(promise: Mapping[str, Any]) -> list[str]:
+    """Return what is promised of a selection, and which columns could not be judged, in a few lines."""
+    lines = [f"promised: {promise_in_words(dict(promise))}"]
+    if promise["constant"]:
+        some = promise["constant_columns"]
+        more = f", and {promise['constant'] - len(some):,} more" if promise["constant"] > len(some) else ""
+        lines.append(f"not judged, since they never vary: {listed([shown(str(name)) for name in some])}{more}")
+    if promise["rare"]:
+        lines.append(f"not judged, since they occur in few rows: {promise['rare']:,} columns")
+    for first, *others in promise["identical"][:_SHOWN]:
+        same = listed([shown(str(name)) for name in others])
+        lines.append(f"{shown(str(first))} stands for {same}: they are the same")
+    if len(promise["identical"]) > _SHOWN:
+        lines.append(f"... and {len(promise['identical']) - _SHOWN:,} more that stand for others")
+    for one, other, correlation in promise["correlated"][:_SHOWN]:
+        lines.append(f"{shown(str(one))} is strongly correlated with {shown(str(other))}: {correlation:.2f}")
+    return lines
 
 
 def _groups_in_words(groups: Mapping[str, Any]) -> str:
@@ -146,6 +173,12 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
             if column in by_column:  # others have a weight in a smaller model only
                 by_column[column] |= {"spread": float(spread), "occurs": float(share)}
 
+    paths = stability_of(content)
+    if paths is not None:
+        figures = zip(used_columns(content).tolist(), paths.q_values(), paths.probabilities(), strict=True)
+        for column, q_value, probability in figures:
+            by_column[column] |= {"q_value": float(q_value), "probability": float(probability)}
+
     def rank(entry: dict[str, Any]) -> Any:  # effects that print alike are in the order of their names
         largest = max(abs(weight) for weight in entry["weights"].values()) * entry.get("spread", 1.0)
         return -float(f"{largest:.5g}"), entry["name"]
@@ -191,6 +224,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
         if name in outcome:
             lines.append(f"{name}: {figures(outcome[name])}")
     lines += [_groups_in_words(outcome["groups"])] if "groups" in outcome else []
+    lines += _promise_lines(outcome["promise"]) if "promise" in outcome else []
     lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
     lines += [method(outcome["chosen"])] if "chosen" in outcome else []
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
@@ -199,6 +233,8 @@ def described(content: Mapping[str, Any], top: int) -> str:
     width = max([len(shown(each["name"])) for each in found["top"]] + [7])
     has_spreads = all("spread" in each for each in found["top"])
     more = ["weight x spread", "occurs in"] if has_spreads else []
+    has_promise = all("q_value" in each for each in found["top"]) and bool(found["top"])
+    more += ["q-value", "in halves"] if has_promise else []
     lines.append(f"{'feature':{width}} " + " ".join(f"{name:>12}" for name in [*outputs, *more]))
     for each in found["top"]:
         cells = [each["weights"].get(name) for name in outputs]
@@ -206,6 +242,8 @@ def described(content: Mapping[str, Any], top: int) -> str:
         if has_spreads:
             largest = max((cell for cell in cells if cell is not None), key=abs)
             texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), f"{100.0 * each['occurs']:.3g}%"]
+        if has_promise:
+            texts += [f"{each['q_value']:.2g}", f"{100.0 * each['probability']:.3g}%"]
         lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
@@ -236,11 +274,17 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
     facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]
     facts += [[name.replace("_", " "), value] for name, value in outcome.get("chosen", {}).items()]
     facts += [[name, figures(outcome[name])] for name in ("progressive", "test") if name in outcome]
+    facts += [["promised", promise_in_words(outcome["promise"])]] if "promise" in outcome else []
     facts += [["warning", sentence] for sentence in outcome.get("warnings", ())]
     blocks = [html.table(["", ""], facts)]
     blocks += _plots(found, outcome, outputs)
-    rows = [[each["name"], *(each["weights"].get(name) for name in outputs)] for each in found["top"]]
-    blocks += [html.heading("Features by the size of their weights"), html.table(["feature", *outputs], rows)]
+    more = [name for name in ("q_value", "probability") if all(name in each for each in found["top"])]
+    rows = [
+        [each["name"], *(each["weights"].get(name) for name in outputs), *(each[name] for name in more)]
+        for each in found["top"]
+    ]
+    heads = ["feature", *outputs, *(_HEADS[name] for name in more)]
+    blocks += [html.heading("Features by the size of their weights"), html.table(heads, rows)]
     if found["sizes"]:
         rows = [[each["size"], each["loss"], each["error"], "chosen" * each["chosen"]] for each in found["sizes"]]
         heads = ["features", "loss on held-out rows", "standard error", ""]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.slots import Columns, Names, SeenColumns
+from ..error_control.scores import StabilityPaths
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
@@ -29,6 +30,7 @@ def check(content: Mapping[str, Any]) -> None:
     _check_names(content, width)
     _check_sizes(content, width, outputs)
     _check_figures(content)
+    _check_stability(content)
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -117,6 +119,27 @@ def _check_figures(content: Mapping[str, Any]) -> None:
         array = figures[name]
         is_array = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (used,)
         _must(is_array and np.isfinite(array).all() and (array >= 0.0).all(), f"the {name} of its columns does not fit")
+
+
+def _check_stability(content: Mapping[str, Any]) -> None:
+    """Raise an error if the stability of features does not fit; files of before have none."""
+    stored = content.get("stability")
+    if stored is None:
+        return
+    is_whole = type(stored) is dict and set(stored) == set(StabilityPaths._fields)
+    _must(is_whole, "the stability of its features is incomplete")
+    length, used = len(stored["strengths"]), len(used_columns(content))
+    for name, shape in (("strengths", (length,)), ("sizes", (length,)), ("ladder", stored["ladder"].shape[:1])):
+        array = stored[name]
+        is_array = isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == shape
+        _must(is_array and np.isfinite(array).all() and (array >= 0.0).all(), f"the {name} of its paths do not fit")
+    counts, pairs = stored["counts"], stored["pairs"]
+    _must(type(pairs) is int and type(stored["judged"]) is int and pairs > 0, "the stability of its features is wrong")
+    is_array = isinstance(counts, np.ndarray) and counts.dtype == np.int64 and counts.shape == (length, used)
+    _must(is_array and (counts >= 0).all() and (counts <= 2 * pairs).all(), "the stability of its features is wrong")
+    _must(type(stored["delta"]) is float and 0.0 <= stored["delta"] <= 1.0, "the stability of its features is wrong")
+    promise = content["summary"]["report"]["converted"][0]["promise"]
+    _must(type(promise) is dict and type(promise["selected"]) is int, "its promise does not fit its features")
 
 
 def _check_names(content: Mapping[str, Any], width: int) -> None:

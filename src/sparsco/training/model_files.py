@@ -27,7 +27,8 @@ import scipy.sparse as sp
 from .. import __version__
 from ..conversions.choose import SizedModel
 from ..data.slots import Names
-from ..estimators.converted import Converted
+from ..error_control.scores import StabilityPaths
+from ..estimators.converted import Converted, by_names, with_promise
 from ..estimators.fit_state import Phase
 from ..estimators.held_out import is_by_row
 from ..estimators.linear import LinearModel
@@ -182,7 +183,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     elif names is None and model.column_names is not None:
         every = dict(enumerate(model.column_names.tolist()))
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
-    places = used
+    places, labels = used, by_names({} if kind == "names" else every)
     if by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
         if unnamed:
@@ -203,6 +204,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "intercept": np.asarray(solved.intercept, np.float64),
         "sizes": _sizes(solved, as_stored),
         "columns": _column_figures(solved, features.to_columns(solved.used)),
+        "stability": _stability(solved, features.to_columns(solved.used)),
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
@@ -214,7 +216,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
             "passes": int(model.n_iter_),
             "nonzeros": int(solved.coef.count_nonzero()),
             "history": solved.history,
-            "report": _described(solved.report),
+            "report": _described((solved if solved.stability is None else with_promise(solved, labels)).report),
             "sparsco": __version__,
         },
     }
@@ -243,6 +245,16 @@ def _column_figures(solved: Converted, columns: np.ndarray) -> dict[str, np.ndar
         return None
     spread, share = solved.columns[:, solved.used[np.argsort(columns)]].toarray()
     return {"spread": spread, "share": share}
+
+
+def _stability(solved: Converted, columns: np.ndarray) -> dict[str, Any] | None:
+    """Return the stability of the columns with a weight, in their order; None if the model makes no promise."""
+    paths = solved.stability
+    if paths is None:
+        return None
+    counts = paths.counts[:, solved.used[np.argsort(columns)]].toarray().astype(np.int64)
+    figures = {"strengths": paths.strengths, "sizes": paths.sizes, "ladder": paths.ladder, "counts": counts}
+    return figures | {"pairs": int(paths.pairs), "judged": int(paths.judged), "delta": float(paths.delta)}
 
 
 def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -325,6 +337,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         summary["report"],
         _restored_sizes(content, placed),
         _restored_figures(content, slots, features.room),
+        _restored_stability(content, slots, features.room),
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -359,6 +372,23 @@ def _restored_figures(content: Mapping[str, Any], slots: np.ndarray, d: int) -> 
     wide = np.zeros((2, d))
     wide[:, slots] = figures["spread"], figures["share"]
     return sp.csr_array(wide)
+
+
+def stability_of(content: Mapping[str, Any]) -> StabilityPaths | None:
+    """Return the stability of the columns that have a weight; None if the file has none."""
+    stored = content.get("stability")
+    if stored is None:
+        return None
+    return StabilityPaths(**stored)._replace(counts=sp.csr_array(stored["counts"].astype(np.int32)))
+
+
+def _restored_stability(content: Mapping[str, Any], slots: np.ndarray, d: int) -> StabilityPaths | None:
+    """Return the stability by slot; None if the file has none."""
+    paths = stability_of(content)
+    if paths is None:
+        return None
+    counts = sp.coo_array(paths.counts)
+    return paths._replace(counts=sp.csr_array((counts.data, (counts.row, slots[counts.col])), (len(paths.sizes), d)))
 
 
 def environment() -> dict[str, str]:

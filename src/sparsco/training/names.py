@@ -44,6 +44,8 @@ mirror/sparse-kaczmarz        mirrors:SparseKaczmarz
 mirror/p-norm                 mirrors:PNorm
 
 conversion/choose             conversions.choose:Choose
+conversion/path-stability     conversions.path_stability:PathStability
+stability/paths               error_control.scores:StabilityPaths
 choice/strength               choice.fitting:Strength
 choice/split                  choice.splits:Split
 choice/by-row                 choice.splits:ByRow
