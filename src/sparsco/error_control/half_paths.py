@@ -14,9 +14,11 @@ import scipy.sparse as sp
 
 from ..choice.problem import Task
 from ..data.randomness import Purpose, bits
-from ..solver.elastic_net import ROUGH, ElasticNetSolver
+from ..solver.columns import by_column
+from ..solver.elastic_net import ROUGH
 from ..util.progress import step
 from ..util.threads import Pool
+from .half_solver import Design, HalfSolver, differentiate, solve, strength_of_nothing
 from .scores import StabilityPaths, measure_of
 
 FIRST_PAIRS = 2
@@ -25,6 +27,8 @@ RATIO = 1.25
 """The ratio of neighbouring strengths while they are fixed."""
 MOST_STEPS = 60
 """The largest number of these strengths: down to a millionth of the first."""
+LANES = 20
+"""The number of models that are solved at once, at least two halves of all models."""
 _COINS = 64
 """The number of coins in one random draw."""
 
@@ -43,52 +47,55 @@ class Halves(NamedTuple):
     """The rows and the columns that are judged, and the number of pairs."""
 
     task: Task
+    design: Design
     seed: int
     pairs: int
     delta: float
 
-    def rows(self, pair: int) -> list[np.ndarray]:
-        """Return the rows of both halves of a pair."""
-        is_first = first_halves(self.seed, self.task.numbers, range(pair, pair + 1))[:, 0]
-        return [np.flatnonzero(is_first), np.flatnonzero(~is_first)]
+    @classmethod
+    def of(cls, task: Task, seed: int, pairs: int, delta: float) -> Halves:
+        """Return the halves of a task whose columns are all judged."""
+        place = np.arange(task.d)
+        X = by_column(task.indptr, task.indices, task.data, np.arange(task.n), place, task.d)
+        return cls(task, Design(X, task.units), seed, pairs, delta)
 
-    def solvers(self, rows: np.ndarray) -> tuple[list[ElasticNetSolver], np.ndarray]:
-        """Return a solver for each model on some rows, and the columns that occur in them."""
-        X, columns = self.task.by_column(rows)
-        units, every = self.task.units[columns], range(self.task.m)
-        return [ElasticNetSolver(X, self.task.examples(rows, q), units, self.task.intercept) for q in every], columns
+    def solvers(self, pairs: range) -> list[list[HalfSolver]]:
+        """Return the solvers of all models, for each half of some pairs, at the models without features."""
+        found, task = list[list[HalfSolver]](), self.task
+        for is_first in first_halves(self.seed, task.numbers, pairs).T:
+            for rows in (np.flatnonzero(is_first), np.flatnonzero(~is_first)):
+                every = (task.examples(rows, model) for model in range(task.m))
+                found.append([HalfSolver(self.design, rows, examples, task.intercept) for examples in every])
+        differentiate(self.design, [each for half in found for each in half])
+        return found
 
 
 def stability_paths(halves: Halves, count: int, pool: Pool) -> StabilityPaths:
     """Return how many halves select each column at each of so many strengths."""
-    d = halves.task.d
+    d, size = halves.task.d, max(1, LANES // (2 * halves.task.m))
     strengths = strengths_of(halves, count)
     held = pool.hold(halves)
-    found = pool.map("sparsco-halves", _selected_by, [(pair, strengths) for pair in range(halves.pairs)], held)
-    selected = np.concatenate(found) if found else np.zeros(0, np.int64)
+    items = [(first, min(first + size, halves.pairs), strengths) for first in range(0, halves.pairs, size)]
+    selected = np.concatenate(pool.map("sparsco-halves", _selected_by, items, held))
     keys, counts = np.unique(selected, return_counts=True)
-    k, columns = np.divmod(keys, d)
-    shape = len(strengths), d
-    parts = counts.astype(np.int32), (k, columns)
+    parts = counts.astype(np.int32), np.divmod(keys, d)
     sizes = np.bincount(selected // d, minlength=len(strengths)) / (2.0 * halves.pairs)
-    paths = StabilityPaths(strengths, sp.csr_array(parts, shape=shape), sizes, halves.pairs, d, halves.delta)
-    return paths.with_ladder()
+    every = sp.csr_array(parts, shape=(len(strengths), d))
+    return StabilityPaths(strengths, every, sizes, halves.pairs, d, halves.delta).with_ladder()
 
 
 def strengths_of(halves: Halves, count: int) -> np.ndarray:
     """Return the strengths: from the largest at which the first pairs select a feature to the end of the integral."""
-    solvers, top = list[list[ElasticNetSolver]](), 0.0
-    for pair in range(min(FIRST_PAIRS, halves.pairs)):
-        for rows in halves.rows(pair):
-            own, _ = halves.solvers(rows)
-            solvers.append(own)
-            top = max([top, *(solver.strength_of_nothing() for solver in own)])
+    solvers = halves.solvers(range(min(FIRST_PAIRS, halves.pairs)))
+    every = [each for half in solvers for each in half]
+    top = strength_of_nothing(every)
     if top == 0.0:
         return np.ones(1)
     going, sizes = [top], list[float]()
     while True:
         step(f"choosing the strengths of the halves: {len(going)} of at most {MOST_STEPS}")
-        sizes.append(float(np.mean([_union(own, going[-1]).sum() for own in solvers])))
+        solve(halves.design, every, going[-1], ROUGH)
+        sizes.append(float(np.mean([len(_union(half)) for half in solvers])))
         mu = measure_of(np.array(going), np.array(sizes), halves.task.d, halves.pairs, halves.delta)
         if len(mu) < len(going) or len(going) == MOST_STEPS:
             break
@@ -96,16 +103,17 @@ def strengths_of(halves: Halves, count: int) -> np.ndarray:
     return np.geomspace(top, going[-1], count) if len(going) > 1 else np.array(going)
 
 
-def _union(solvers: list[ElasticNetSolver], lam: float) -> np.ndarray:
-    """Return which columns one of the models selects at a strength."""
-    return np.logical_or.reduce([solver.solve(lam, 1.0, ROUGH)[0] != 0.0 for solver in solvers])
+def _union(half: list[HalfSolver]) -> np.ndarray:
+    """Return the columns that one of the models selects."""
+    return half[0].selected if len(half) == 1 else np.unique(np.concatenate([each.selected for each in half]))
 
 
-def _selected_by(pair: int, strengths: np.ndarray, halves: Halves) -> np.ndarray:
-    """Return the selections of both halves of a pair, each as number of the strength times columns plus column."""
-    step(f"solving the paths of the halves: pair {pair + 1} of {halves.pairs}")
-    found, d = [], halves.task.d
-    for rows in halves.rows(pair):
-        solvers, columns = halves.solvers(rows)
-        found += [k * d + columns[_union(solvers, lam)] for k, lam in enumerate(strengths.tolist())]
+def _selected_by(first: int, stop: int, strengths: np.ndarray, halves: Halves) -> np.ndarray:
+    """Return the selections of the halves of some pairs, each as number of the strength times columns plus column."""
+    solvers, found = halves.solvers(range(first, stop)), list[np.ndarray]()
+    every = [each for half in solvers for each in half]
+    for k, lam in enumerate(strengths.tolist()):
+        step(f"solving paths on halves: pair {first + 1} of {halves.pairs}, strength {k + 1} of {len(strengths)}")
+        solve(halves.design, every, lam, ROUGH)
+        found += [k * halves.task.d + _union(half) for half in solvers]
     return np.concatenate(found)

@@ -72,7 +72,7 @@ def select(task: Task, target: Target, pairs: int, strengths: int, probes: bool,
     narrow, judged = judged_task(task, seed)
     d, p = task.d, narrow.d
     delta = delta_of(narrow, seed)
-    halves = Halves(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta)
+    halves = Halves.of(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta)
     paths = stability_paths(halves, strengths, pool)
     found = target.selected(paths)
     own = found[found < p]
