@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.dispatch import U, allocating_kernel, kernel
 from ..losses import derivative
-from ..solver.columns import ByColumn
+from ..solver.columns import ByColumn, copied_columns, sum_by_column
 from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples
 from ..util.blas import one_blas_thread
 
@@ -39,37 +38,6 @@ class Design:
         found = np.empty((self.X.d, c.shape[1]))
         sum_by_column(self.X.first, self.X.rows, self.X.x, c, found)
         return np.ascontiguousarray(found.T)
-
-
-@kernel
-def sum_by_column(first, rows, x, c, g):
-    """Write the sum over the rows of c_ik x_ij into g_jk, for every column j and lane k."""
-    for j in range(g.shape[0]):
-        for k in range(g.shape[1]):
-            g[j, k] = 0.0
-        for p in range(U(first[j]), U(first[j + 1])):
-            i, v = U(rows[p]), x[p]
-            for k in range(g.shape[1]):
-                g[j, k] += v * c[i, k]
-
-
-@allocating_kernel
-def copied_columns(first, rows, x, columns, place):
-    """Return some columns for some rows: row i becomes place[i], if that is not negative."""
-    ends = np.zeros(columns.size + 1, np.int64)
-    for a in range(columns.size):
-        count = 0
-        for p in range(U(first[columns[a]]), U(first[columns[a] + 1])):
-            count += place[U(rows[p])] >= 0
-        ends[a + 1] = ends[a] + count
-    to_rows, to_x, at = np.empty(ends[-1], np.uint32), np.empty(ends[-1]), 0
-    for a in range(columns.size):
-        for p in range(U(first[columns[a]]), U(first[columns[a] + 1])):
-            i = place[U(rows[p])]
-            if i >= 0:
-                to_rows[at], to_x[at] = i, x[p]
-                at += 1
-    return ends, to_rows, to_x
 
 
 class HalfSolver(ElasticNetSolver):

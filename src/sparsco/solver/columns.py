@@ -89,3 +89,34 @@ def add_columns(first, rows, x, w, p):
         if w[j] != 0.0:
             for k in range(U(first[j]), U(first[j + 1])):
                 p[rows[k]] += w[j] * x[k]
+
+
+@kernel
+def sum_by_column(first, rows, x, c, g):
+    """Write the sum over the rows of c_ik x_ij into g_jk, for every column j and lane k."""
+    for j in range(g.shape[0]):
+        for k in range(g.shape[1]):
+            g[j, k] = 0.0
+        for p in range(U(first[j]), U(first[j + 1])):
+            i, v = U(rows[p]), x[p]
+            for k in range(g.shape[1]):
+                g[j, k] += v * c[i, k]
+
+
+@allocating_kernel
+def copied_columns(first, rows, x, columns, place):
+    """Return some columns for some rows: row i becomes place[i], if that is not negative."""
+    ends = np.zeros(columns.size + 1, np.int64)
+    for a in range(columns.size):
+        count = 0
+        for p in range(U(first[columns[a]]), U(first[columns[a] + 1])):
+            count += place[U(rows[p])] >= 0
+        ends[a + 1] = ends[a] + count
+    to_rows, to_x, at = np.empty(ends[-1], np.uint32), np.empty(ends[-1]), 0
+    for a in range(columns.size):
+        for p in range(U(first[columns[a]]), U(first[columns[a] + 1])):
+            i = place[U(rows[p])]
+            if i >= 0:
+                to_rows[at], to_x[at] = i, x[p]
+                at += 1
+    return ends, to_rows, to_x

@@ -37,6 +37,14 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         As in scikit-learn.
     n_jobs : int, optional
         The number of threads for the paths; the result does not depend on it.
+    fdr : float, optional
+        The largest expected share of false features among the selected ones, such as 0.1.  Features are then selected
+        by paths on random halves of the rows, and their number follows.  ``q_values_`` has the share for each feature.
+        See docs/promise.md.
+    efp : float, optional
+        The largest expected number of false features, in place of ``fdr``.  ``efp_scores_`` has it for each feature.
+    probes : bool
+        Whether ``fdr`` or ``efp`` is checked with probes, columns in another order of the rows, which cannot matter.
 
     Notes
     -----
@@ -69,6 +77,9 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         class_weight: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        fdr: float | None = None,
+        efp: float | None = None,
+        probes: bool = False,
     ) -> None:
         super().__init__(
             n_features,
@@ -78,6 +89,9 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
             fit_intercept=fit_intercept,
             n_jobs=n_jobs,
             random_state=random_state,
+            fdr=fdr,
+            efp=efp,
+            probes=probes,
         )
         self.class_weight = class_weight
 
@@ -131,7 +145,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
     loss : str or a loss record
         One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
         "epsilon_insensitive"), "quantile".
-    n_features, method, prepare, fit_intercept, random_state, n_jobs
+    n_features, method, prepare, fit_intercept, random_state, n_jobs, fdr, efp, probes
         As in :class:`StableSparseClassifier`, without ``class_weight``; ``prepare="auto"`` is "columns".
 
     Notes
@@ -152,7 +166,6 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
 
     known_losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if name != "poisson"}
     _takes_columns = True
-    _outputs: int | None
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn further rows, and return the estimator."""

@@ -29,6 +29,7 @@ from ...util.threads import Pool, pool_of
 from ...util.validation import is_count, is_number
 from .bursts import Bursts, Stabilized
 from .paths import Examples
+from .promised import converted_stage, estimator_of, promise_of
 from .row_store import Kept, purge_by_stage
 from .scaling import KINDS, Preparation
 from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
@@ -60,6 +61,8 @@ class StableState(LifeCycle):
         self.running: list[Bursts] | None = None
         """The runs of a stream of the paper's method."""
         self.preparation: Any = None
+        self.inside: Any = None
+        """The estimator that keeps a promise; None if there is no promise."""
 
     def snapshot(self) -> Callable[[], None]:
         """Return a function that restores this state as it is now, including rows and runs."""
@@ -85,6 +88,8 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
     known_losses: dict[str, Any]
     classifies = False
     _takes_columns = False
+    _outputs: int | None = None
+    """The number of columns of y; None if y is one-dimensional."""
     _fit: StableState
 
     def __init__(
@@ -97,8 +102,12 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         fit_intercept: bool = True,
         n_jobs: int | None = None,
         random_state: Any = None,
+        fdr: float | None = None,
+        efp: float | None = None,
+        probes: bool = False,
     ) -> None:
         self.n_features = n_features
+        self.fdr, self.efp, self.probes = fdr, efp, probes
         self.loss = loss
         self.method = method
         self.prepare = prepare
@@ -122,6 +131,13 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         """Learn from rows X and targets y, and return the estimator."""
         with unchanged_on_error(self):
             self._begin()
+            if self._fit.inside is not None:
+                self._fit.inside.fit(X, y, sample_weight)
+                self._end_promised(Phase.BATCH)
+                self.convert()
+                self._fit.inside.finalize()
+                self._fit.finish()
+                return self
             matrix, y, weights = self._validated(X, y, sample_weight, reset=True)
             self._new_classes(y, None)
             check_some_weight(weights)
@@ -136,6 +152,12 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             anew = self.fit_state.phase is not Phase.STREAM
             if anew:
                 self._begin()
+            if self._fit.inside is not None:
+                given = {"classes": classes} if self.classifies else {}
+                self._fit.inside.partial_fit(X, y, sample_weight=sample_weight, **given)
+                self._fit.model = None
+                self._end_promised(Phase.STREAM)
+                return self
             matrix, y, weights = self._validated(X, y, sample_weight, reset=anew, may_be_zero=True)
             self._new_classes(y, classes, anew)
             rows = matrix, *self._coded(y, weights)
@@ -147,7 +169,22 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
             self._fit.enter(Phase.STREAM)
         return self
 
+    def _end_promised(self, phase: Phase) -> None:
+        """Take over what the estimator inside knows of columns and labels."""
+        inside = self._fit.inside
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if stored(inside, name) is not None:
+                setattr(self, name, getattr(inside, name))
+        self._outputs = inside.fit_state.outputs
+        self._fit.enter(phase)
+
     def _begin(self) -> None:
+        promise = promise_of(self)
+        if promise is not None:
+            self.loss_record()
+            self._fit = StableState(seed_of(self.random_state))
+            self._fit.preparation, self._fit.inside = Preparation(None, 0), estimator_of(self, promise)
+            return
         self.loss_record(), self._method().check()
         k, method = self.n_features, self._method()
         is_share = not isinstance(k, numbers.Integral) and is_number(k, 0.0, 1.0) and k > 0.0
@@ -240,6 +277,9 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
 
     def _solve(self) -> Answer:
         kept = self._fit.kept
+        if self._fit.inside is not None:
+            stage, probabilities = converted_stage(self, self._fit.inside)
+            return Answer(stage, [stage], [], probabilities, None)
         if kept is None:
             answer = self._burst_answer(self._fit.running or [])
         else:
@@ -372,6 +412,42 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         For the paper's method it is the share of bursts that the feature survived.
         """
         return self.convert().probabilities
+
+    def _promised(self) -> Any:
+        """Return the estimator that keeps the promise; raise an AttributeError if there is none."""
+        self.convert()
+        if self._fit.inside is None:
+            raise AttributeError(f"this {type(self).__name__} makes no promise on false features: give fdr= or efp=.")
+        return self._fit.inside
+
+    @property
+    def efp_scores_(self) -> np.ndarray:
+        """Return how many false features are expected among those that are at least as stable as each feature.
+
+        Only with ``fdr`` or ``efp``; so are ``q_values_``, ``stability_paths_`` and ``promise_``.
+        """
+        return self._promised().efp_scores_
+
+    @property
+    def q_values_(self) -> np.ndarray:
+        """Return the estimated share of false features in the smallest good selection that has each feature."""
+        return self._promised().q_values_
+
+    @property
+    def stability_paths_(self) -> dict[str, np.ndarray]:
+        """Return the strengths, and the share of halves that select each feature, (strengths, features)."""
+        return self._promised().stability_paths_
+
+    @property
+    def promise_(self) -> dict[str, Any]:
+        """Return what is promised of the selection, from how many rows and columns, and what is known of it."""
+        return self._promised().promise_
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the stability paths, the selected features by name, and return the axes; this needs matplotlib."""
+        from ...plots.selections import stability_paths
+
+        return stability_paths(self._promised(), axes=axes)
 
     @property
     def size_path_(self) -> list[dict[str, Any]]:
