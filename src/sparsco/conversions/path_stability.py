@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..error_control.selecting import Selection, Target, refit, select, warnings_of
+from ..error_control.selecting import Plan, Selection, Target, refit, select, warnings_of
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -62,6 +61,7 @@ class PathStability(NamedTuple):
     needs_sample = True
     sample_nonzeros = KEPT_NONZEROS
     joins_runs = True
+    bounds_false_features = True
 
     def check(self) -> None:
         if (self.fdr is None) == (self.efp is None):
@@ -95,45 +95,36 @@ class PathStability(NamedTuple):
 
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
-        sampled = self.sampled(runs)
-        task, seed = sampled.task, runs[0].seed
-        found = select(task, self.target, self.pairs, self.strengths, self.probes, seed, pool_in_use())
-        return self.answers(runs, sampled, found)
+        sampled, plan = self.sampled(runs), Plan(self.target, self.pairs, self.strengths, self.probes, runs[0].seed)
+        return self.answers(runs, sampled, select(sampled.task, sampled.columns, sampled.d, plan, pool_in_use()))
 
     def answers(self, runs: list[Any], sampled: Sampled, found: Selection) -> list[Answer]:
-        """Return the answers of all runs for a selection among the columns of the sample."""
-        paths = found.paths
-        lam = float(paths.strengths[max(len(paths.measure) - 1, 0)])
+        """Return the answers of all runs for a selection, learned again from the rows of the sample."""
+        lam = float(found.paths.strengths[max(len(found.paths.measure) - 1, 0)])
         warnings = warnings_of(found, self.target)
-        model = Outcome(refit(sampled.task, found.features, lam), {}, [], warnings)
-        first, *others = sampled.answers(runs, model)
-        counts = sp.coo_array(paths.counts)
-        wide = sp.csr_array((counts.data, (counts.row, sampled.columns[counts.col])), (len(paths.strengths), sampled.d))
-        report = {"promise": self._report(sampled, found) | {"warnings": warnings}}
-        return [first._replace(report=report, stability=paths._replace(counts=wide)), *others]
+        columns = np.flatnonzero(np.isin(sampled.columns, found.features))
+        first, *others = sampled.answers(runs, Outcome(refit(sampled.task, columns, lam), {}, [], warnings))
+        report = {"promise": self._report(found) | {"warnings": warnings}}
+        return [first._replace(report=report, stability=found.paths), *others]
 
-    def _report(self, sampled: Sampled, found: Selection) -> dict[str, Any]:
-        """Return what was promised, from what, and what is known of it; columns are slots of the run."""
-        columns, judged, paths = sampled.columns, found.judged, found.paths
-        never = np.setdiff1d(np.arange(sampled.d), columns[np.r_[judged.columns, judged.rare, *judged.same.values()]])
+    def _report(self, found: Selection) -> dict[str, Any]:
+        """Return what was promised, from what, and what is known of it; features are slots of the run."""
+        judged, paths = found.judged, found.paths
         report: dict[str, Any] = {
             "fdr": self.fdr,
             "efp": self.efp,
             "selected": len(found.features),
-            "judged": len(judged.columns),
-            "rows": sampled.task.n,
+            "judged": paths.judged if found.probes is None else found.probes.judged,
+            "followed": found.followed,
+            "rows": found.rows,
             "pairs": self.pairs,
             "strengths": len(paths.measure),
             "delta": paths.delta,
             "integral": paths.integral,
-            "constant": len(never),
-            "constant_columns": never[:NAMED].tolist(),
+            "constant": len(judged.constant),
+            "constant_columns": judged.constant[:NAMED].tolist(),
             "rare": len(judged.rare),
-            "identical": [
-                [int(columns[first]), *columns[others].tolist()] for first, others in sorted(judged.same.items())
-            ],
-            "correlated": [[int(columns[a]), int(columns[b]), r] for a, b, r in found.correlated],
+            "identical": [[one, *others.tolist()] for one, others in sorted(judged.same.items())],
+            "correlated": [[one, other, correlation] for one, other, correlation in found.correlated],
         }
-        if found.probes is not None:
-            report["probes"] = found.probes._asdict()
-        return report
+        return report if found.probes is None else report | {"probes": found.probes._asdict()}

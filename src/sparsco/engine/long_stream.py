@@ -54,6 +54,34 @@ def can_outgrow(run: Run) -> bool:
     return 1.0 in conversion.mixtures
 
 
+def strength_runs(run: Run, strengths: np.ndarray, d: int) -> list[Run]:
+    """Return runs that learn the models of a run with d features, for each of these strengths of the L1 term.
+
+    A run takes as many strengths as its lanes have room for.
+    """
+    size, problem = max(1, MAX_LANES // run.targets.m), run.problem
+    pen = problem.penalty.pen if d == run.d else None
+    penalty = elastic_net(float(strengths[0]), 1.0, pen)
+    found = [
+        Run(
+            problem.loss,
+            penalty,
+            NFTRL(),
+            Last(),
+            d=d,
+            targets=run.targets,
+            intercept=problem.intercept,
+            seed=run.seed,
+            lams=strengths[first : first + size],
+            single=True,
+        )
+        for first in range(0, len(strengths), size)
+    ]
+    for each in found:
+        each.told = run.told
+    return found
+
+
 class _Lane(NamedTuple):
     """The iterates of one strength: weights (features, models) in units, and intercepts."""
 
@@ -100,27 +128,7 @@ class LongStream:
     def add(self, run: Run) -> None:
         """Learn the models of a run from here on, in its place."""
         run.stop_learning()
-        size = max(1, MAX_LANES // run.targets.m)
-        problem, parts = run.problem, range(0, len(self.strengths), size)
-        penalty = elastic_net(float(self.strengths[0]), 1.0, problem.penalty.pen)
-        lanes = [
-            Run(
-                problem.loss,
-                penalty,
-                NFTRL(),
-                Last(),
-                d=run.d,
-                targets=run.targets,
-                intercept=problem.intercept,
-                seed=run.seed,
-                lams=self.strengths[first : first + size],
-                single=True,
-            )
-            for first in parts
-        ]
-        for lane in lanes:
-            lane.told = run.told
-        self.lanes.append(lanes)
+        self.lanes.append(strength_runs(run, self.strengths, run.d))
 
     def grow(self, d: int) -> None:
         """Let there be d features."""

@@ -85,12 +85,31 @@ def stability_paths(halves: Halves, count: int, pool: Pool) -> StabilityPaths:
 
 
 def strengths_of(halves: Halves, count: int) -> np.ndarray:
-    """Return the strengths: from the largest at which the first pairs select a feature to the end of the integral."""
+    """Return the strengths: from the largest at which the first pairs select a column to the end of the integral."""
+    top, end, _ = _gone_down(halves)
+    return np.geomspace(top, end, count) if end < top else np.array([top])
+
+
+def screened(halves: Halves, count: int, deeper: float, room: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return strengths that end at a share 1 / deeper of the end of the integral, and the columns to follow there.
+
+    Of more columns than there is room for, those come first that are nearest to being selected by the first pairs.
+    """
+    top, end, solvers = _gone_down(halves)
+    strengths = np.geomspace(top, end / deeper, count)
+    if halves.task.d <= room:
+        return strengths, np.arange(halves.task.d)
+    nearness = np.mean([np.abs(each.slopes) for each in solvers], axis=0) / halves.task.units
+    return strengths, np.sort(np.argsort(-nearness, kind="stable")[:room])
+
+
+def _gone_down(halves: Halves) -> tuple[float, float, list[HalfSolver]]:
+    """Return the first and the last strength of the first pairs, and their solvers, which are at the last one."""
     solvers = halves.solvers(range(min(FIRST_PAIRS, halves.pairs)))
     every = [each for half in solvers for each in half]
     top = strength_of_nothing(every)
     if top == 0.0:
-        return np.ones(1)
+        return 1.0, 1.0, every
     going, sizes = [top], list[float]()
     while True:
         step(f"choosing the strengths of the halves: {len(going)} of at most {MOST_STEPS}")
@@ -98,9 +117,8 @@ def strengths_of(halves: Halves, count: int) -> np.ndarray:
         sizes.append(float(np.mean([len(_union(half)) for half in solvers])))
         mu = measure_of(np.array(going), np.array(sizes), halves.task.d, halves.pairs, halves.delta)
         if len(mu) < len(going) or len(going) == MOST_STEPS:
-            break
+            return top, going[-1], every
         going.append(going[-1] / RATIO)
-    return np.geomspace(top, going[-1], count) if len(going) > 1 else np.array(going)
 
 
 def _union(half: list[HalfSolver]) -> np.ndarray:

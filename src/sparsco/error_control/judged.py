@@ -43,6 +43,16 @@ class Judged(NamedTuple):
     same: dict[int, np.ndarray]
     """For columns that stand for others, those others."""
 
+    def placed(self, columns: np.ndarray, d: int) -> Judged:
+        """Return these columns by their numbers among d others: column j is ``columns[j]``.
+
+        Those of the d that are neither judged nor rare never vary.
+        """
+        same = {int(columns[one]): columns[others] for one, others in self.same.items()}
+        judged, rare = columns[self.columns], columns[self.rare]
+        constant = np.setdiff1d(np.arange(d), np.concatenate([judged, rare, *same.values()]))
+        return Judged(judged, self.spreads, constant, rare, same)
+
 
 def judged_columns(task: Task, seed: int) -> Judged:
     """Return the columns of a task that can be judged, and those that cannot."""

@@ -52,13 +52,17 @@ class Probes(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The selected columns of a task, the paths of all of its columns, and what is known of the promise."""
+    """The selected features, the paths of all features, and what is known of the promise."""
 
     features: np.ndarray
     paths: StabilityPaths
     judged: Judged
     correlated: list[Correlated]
     probes: Probes | None
+    rows: int
+    """The number of rows that the selection is made from."""
+    followed: int
+    """The number of columns that were followed over all of these rows."""
 
 
 def judged_task(task: Task, seed: int) -> tuple[Task, Judged]:
@@ -67,30 +71,43 @@ def judged_task(task: Task, seed: int) -> tuple[Task, Judged]:
     return narrowed(task, judged), judged
 
 
-def select(task: Task, target: Target, pairs: int, strengths: int, probes: bool, seed: int, pool: Pool) -> Selection:
-    """Return the selection of a task by paths on random halves of its rows."""
+class Plan(NamedTuple):
+    """How a selection is made: the promise, the number of pairs and of strengths, probes or not, and the seed."""
+
+    target: Target
+    pairs: int
+    strengths: int
+    probes: bool
+    seed: int
+
+
+def select(task: Task, columns: np.ndarray, d: int, plan: Plan, pool: Pool) -> Selection:
+    """Return the selection of a task by paths on random halves of its rows.
+
+    Column j of the task is feature ``columns[j]`` of d features.
+    """
+    target, pairs, strengths, probes, seed = plan
     narrow, judged = judged_task(task, seed)
-    d, p = task.d, narrow.d
-    delta = delta_of(narrow, seed)
-    halves = Halves.of(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta)
+    every, p = judged.placed(columns, d), narrow.d
+    halves = Halves.of(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta_of(narrow, seed))
     paths = stability_paths(halves, strengths, pool)
     found = target.selected(paths)
     own = found[found < p]
     probed = Probes(p, len(found) - len(own), target.promised(len(own))) if probes else None
-    every = widened(paths.at(np.arange(p)), judged, d)
-    return Selection(judged.columns[own], every, judged, correlated_of(narrow, own, judged), probed)
+    features = every.columns[own]
+    correlated = correlated_of(narrow, every.columns, features)
+    return Selection(features, widened(paths.at(np.arange(p)), every, d), every, correlated, probed, task.n, p)
 
 
-def correlated_of(task: Task, selected: np.ndarray, judged: Judged) -> list[Correlated]:
-    """Return the selected columns that another judged column may stand for, by their numbers before narrowing."""
+def correlated_of(task: Task, columns: np.ndarray, selected: np.ndarray) -> list[Correlated]:
+    """Return the selected features that another column may stand for; column j of the task is feature columns[j]."""
     step("comparing the selected features with the others")
-    pairs = strongly_correlated(task, selected)
-    columns = judged.columns
+    pairs = strongly_correlated(task, np.searchsorted(columns, selected))
     return [each._replace(column=int(columns[each.column]), other=int(columns[each.other])) for each in pairs]
 
 
 def widened(paths: StabilityPaths, judged: Judged, d: int) -> StabilityPaths:
-    """Return the paths of the judged columns as those of all d columns; a column has that of the one it is like."""
+    """Return the paths of the judged columns as those of d features; a feature has that of the one it is like."""
     counts = sp.coo_array(paths.counts)
     strengths, columns, data = [counts.row], [judged.columns[counts.col]], [counts.data]
     for first, others in judged.same.items():

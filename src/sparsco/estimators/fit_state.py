@@ -18,8 +18,9 @@ import scipy.sparse as sp
 
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.finishing import finish_long_stream
-from ..engine.long_stream import LongStream, can_outgrow
+from ..engine.finishing import finish_long_stream, is_bounded, outgrown
+from ..engine.long_halves import LongHalves
+from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
@@ -135,7 +136,7 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 class FitState(LifeCycle, Restored):
     """The state of the fit of a linear model, which owns it: runs, features, labels and the converted model."""
 
-    long: LongStream | None = None
+    long: LongStream | LongHalves | None = None
     """The models of a stream that has outgrown the sample of its runs."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
@@ -200,7 +201,7 @@ class FitState(LifeCycle, Restored):
         """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
-        if self.long is None and can_outgrow(self.runs[0]) and not is_repeat_pass:
+        if self.long is None and is_bounded(self.runs[0]) and not is_repeat_pass:
             order = self._fill_sample(matrix, y, weights, order, n_jobs)
         if self.long is None:
             self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs)
@@ -221,7 +222,7 @@ class FitState(LifeCycle, Restored):
         head, rest = np.split(order, [np.searchsorted(np.cumsum(costs), first.reservoir.room, side="right")])
         self._feed(matrix, y, weights, head, False, n_jobs)
         if rest.size:
-            self.long = LongStream(self.runs)
+            self.long = outgrown(self.runs)
         return rest
 
     def _feed(

@@ -27,6 +27,7 @@ class Conversion(Contract, kind="conversion"):
     joins_runs = default(
         "bool", False, "Whether finish_runs converts all runs of a model together, from the sample of the first run."
     )
+    bounds_false_features = default("bool", False, "Whether it selects features with a bound on the false ones.")
     by_row = default("record or None", None, "The splits and groups of the rows of one fit. None: there are none.")
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")

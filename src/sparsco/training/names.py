@@ -105,6 +105,8 @@ state/fit                     estimators.fit_state:FitState
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
 state/long-stream             engine.long_stream:LongStream
+state/long-halves             engine.long_halves:LongHalves
+state/judged                  error_control.judged:Judged
 state/judged                  choice.candidates:Judged
 state/candidate               choice.candidates:Candidate
 state/grid                    engine.grid:Grid
