@@ -46,6 +46,7 @@ mirror/p-norm                 mirrors:PNorm
 conversion/choose             conversions.choose:Choose
 conversion/path-stability     conversions.path_stability:PathStability
 stability/paths               error_control.scores:StabilityPaths
+stability/judged              error_control.judged:Judged
 choice/strength               choice.fitting:Strength
 choice/split                  choice.splits:Split
 choice/by-row                 choice.splits:ByRow
@@ -106,7 +107,6 @@ state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
 state/long-stream             engine.long_stream:LongStream
 state/long-halves             engine.long_halves:LongHalves
-state/judged                  error_control.judged:Judged
 state/judged                  choice.candidates:Judged
 state/candidate               choice.candidates:Candidate
 state/grid                    engine.grid:Grid

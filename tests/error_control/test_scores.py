@@ -1,0 +1,120 @@
+"""Scores of stability paths: against the formulas written again, feature by feature and strength by strength."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparsco.error_control.scores import LARGEST_INTEGRAL, StabilityPaths, bound, measure_of, q_values
+from sparsco.error_control.selecting import Target
+
+PAIRS = 5
+
+
+def paths_of(counts, strengths=None, delta=1.0, judged=None):
+    """Return the paths of some counts of halves, (strengths, features)."""
+    counts = np.asarray(counts)
+    strengths = 0.5 ** np.arange(len(counts)) if strengths is None else strengths
+    sizes = counts.sum(1) / (2.0 * PAIRS)
+    p = counts.shape[1] if judged is None else judged
+    return StabilityPaths(strengths, sp.csr_array(counts.astype(np.int32)), sizes, PAIRS, p, delta).with_ladder()
+
+
+def efp_by_hand(counts, strengths, delta, p):
+    """Return the expected false positives of each feature, by loops over strengths and features."""
+    B, used, total, integral = PAIRS, 0, 0.0, 0.0
+    for k, lam in enumerate(strengths):
+        q, mass = sum(counts[k]) / (2.0 * B), lam ** (1.0 - delta)
+        b = q**2 / (p * B) + (B - 1) * q**4 / (B * p**3)
+        if (integral + mass * b) / (total + mass) > LARGEST_INTEGRAL:
+            break
+        integral, total, used = integral + mass * b, total + mass, k + 1
+    found = []
+    for j in range(len(counts[0])):
+        score = 0.0
+        for k in range(used):
+            share = counts[k][j] / (2.0 * B)
+            if share > 0.5:
+                score += strengths[k] ** (1.0 - delta) / total * (2.0 * share - 1.0) ** 2
+        limit = integral / total if used else 0.0
+        found.append(limit / score if score > limit / p else float(p))
+    return np.array(found)
+
+
+def q_by_hand(efp, p):
+    """Return the q-values by their definition, among features that have a score."""
+    ladder = [t for t in efp if t < p]
+    found = []
+    for each in efp:
+        shares = [min(t / sum(s <= t for s in ladder), 1.0) for t in ladder if t >= each]
+        found.append(min(shares, default=1.0))
+    return np.array(found)
+
+
+@given(
+    st.integers(1, 6).flatmap(
+        lambda k: st.lists(st.lists(st.integers(0, 2 * PAIRS), min_size=k, max_size=k), min_size=1, max_size=5)
+    ),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.integers(0, 200),
+)
+def test_scores_equal_their_formulas(counts, delta, more):
+    counts, p = np.array(counts), len(counts[0]) + more
+    paths = paths_of(counts, delta=delta, judged=p)
+    efp = paths.expected_false_positives()
+    assert np.allclose(efp, efp_by_hand(counts.tolist(), paths.strengths.tolist(), delta, p), rtol=1e-12)
+    assert np.allclose(paths.q_values(), q_by_hand(efp.tolist(), p), rtol=1e-12)
+    assert np.isclose(paths.measure.sum(), 1.0) or not len(paths.measure)
+
+
+def test_a_feature_that_all_halves_select_is_more_stable_than_one_that_few_select():
+    paths = paths_of([[10, 0, 0] + 97 * [0], [10, 8, 0] + 97 * [0], [10, 9, 5] + 97 * [0]])
+    efp = paths.expected_false_positives()
+    assert efp[0] < efp[1] < efp[2] == 100.0  # five of ten halves are no evidence
+    assert (np.diff(paths.q_values()[[0, 1, 2]]) >= 0.0).all()
+
+
+def test_the_range_of_strengths_ends_before_the_integral_exceeds_its_limit():
+    sizes = np.array([0.0, 1.0, 10.0, 60.0])
+    mu = measure_of(0.5 ** np.arange(4.0), sizes, 100, 50, 1.0)
+    b = bound(sizes, 100, 50)
+    assert len(mu) == 3 and (mu * b[:3]).sum() <= LARGEST_INTEGRAL < b.mean()
+    assert len(measure_of(np.ones(1), np.array([100.0]), 100, 50, 1.0)) == 0  # even the first strength selects all
+
+
+def test_q_values_grow_with_expected_false_positives():
+    rng = np.random.default_rng(0)
+    efp = np.round(rng.exponential(size=200), 1) + 0.1  # with ties
+    q = q_values(efp, np.sort(efp))
+    order = np.argsort(efp, kind="stable")
+    assert (np.diff(q[order]) >= 0.0).all()
+    for t in np.unique(efp):
+        assert np.ptp(q[efp == t]) == 0.0
+
+
+@pytest.mark.parametrize("target", [Target(0.1, None), Target(None, 1.0), Target(0.5, None)])
+def test_a_selection_has_all_features_that_are_at_least_as_stable(target):
+    rng = np.random.default_rng(1)
+    counts = np.sort(rng.poisson(0.02, (6, 1000)), axis=0)
+    counts[2:, :4], counts[4:, 4:8] = 10, 8
+    paths = paths_of(counts, 0.8 ** np.arange(6.0))
+    found, efp = target.selected(paths), paths.expected_false_positives()
+    assert 4 <= len(found) < 1000
+    assert efp[found].max() < np.delete(efp, found).min()
+    if target.efp is not None:
+        assert efp[found].max() <= target.efp
+    else:
+        assert efp[found].max() / len(found) <= target.fdr
+
+
+def test_paths_of_some_features_keep_their_scores():
+    counts = np.zeros((3, 50), int)
+    counts[:, 3], counts[1:, 7], counts[2, 20] = 10, 9, 8
+    paths = paths_of(counts)
+    some = np.array([7, 3])
+    assert np.array_equal(paths.at(some).expected_false_positives(), paths.expected_false_positives()[some])
+    assert np.array_equal(paths.at(some).q_values(), paths.q_values()[some])
+    assert paths.probabilities()[[3, 7, 20, 0]].tolist() == [1.0, 0.9, 0.8, 0.0]
