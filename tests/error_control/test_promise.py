@@ -313,6 +313,7 @@ def test_bad_parameters_are_named(given, message):
         ({"budget": 5}, "budget has no effect"),
         ({"penalty": "trace"}, "needs the elastic net"),
         ({"cv": 5}, "cv has no effect"),
+        ({"feature_weights": np.ones(60)}, "feature_weights has no effect"),
     ],
 )
 def test_parameters_without_effect_are_refused(given, message):

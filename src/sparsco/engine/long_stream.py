@@ -60,8 +60,7 @@ def strength_runs(run: Run, strengths: np.ndarray, d: int) -> list[Run]:
     A run takes as many strengths as its lanes have room for.
     """
     size, problem = max(1, MAX_LANES // run.targets.m), run.problem
-    pen = problem.penalty.pen if d == run.d else None
-    penalty = elastic_net(float(strengths[0]), 1.0, pen)
+    penalty = elastic_net(float(strengths[0]), 1.0, problem.penalty.pen)
     found = [
         Run(
             problem.loss,

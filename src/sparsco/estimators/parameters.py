@@ -88,7 +88,11 @@ def promises(model: Any) -> bool:
 def _check_promise(model: Any) -> None:
     """Raise a ValueError for a parameter that has no effect on a selection with a promise."""
     given = [name for name in ("alpha", "l1_ratio", "optimizer", "step_size") if not _is_auto(getattr(model, name))]
-    given += [name for name in ("budget", "preset", "target_excess_risk") if getattr(model, name) is not None]
+    given += [
+        name
+        for name in ("budget", "preset", "target_excess_risk", "feature_weights")
+        if getattr(model, name) is not None
+    ]
     given += [name for name in ("polish", "early_stopping") if getattr(model, name)]
     if given:
         raise ValueError(f"{given[0]} has no effect on a selection with a promise (fdr, efp): leave it out.")
