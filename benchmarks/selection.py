@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 from selection_designs import CELLS, SQUARE, TINY, Cell, Data, chosen, generated, large_text
-from selection_figures import Kept, Record, of_cell, powers, promises, read, record, verdict, warnings_table
+from selection_figures import Kept, Record, choices, powers, promises, read, record, verdict, warnings_table
 from selection_methods import FDR, IPSS, METHODS, NEEDS, OURS, REPETITIONS, measured
 
 OUT = Path("selection.results")
@@ -96,9 +96,11 @@ def table(options: argparse.Namespace) -> None:
     """Print the figures of all that is kept."""
     cells = chosen(options.cells)
     kept = {method: read(options.out / f"{method}.jsonl") for method in options.methods}
-    for method, records in kept.items():
-        if any(of_cell(records, cell) for cell in cells):
+    for method, records in ((each, kept[each]) for each in kept if kept[each]):
+        if all(each["own"] is None for each in records.values()):
             print(f"\n## {method}: promises\n\n{promises(records, cells)}")
+        else:
+            print(f"\n## {method}: no promise\n\n{choices(records, cells)}")
     if kept.get(OURS):
         print(f"\n## {OURS}: warnings\n\n{warnings_table(kept[OURS], cells)}")
     if kept.get(IPSS):

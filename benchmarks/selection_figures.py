@@ -195,7 +195,7 @@ def promises(kept: Kept, cells: Sequence[Cell]) -> str:
         shown += [share(warned(records, broken)) if records[0]["fdr"] else "–" for broken in (True, False)]
         shown.append(f"{np.mean([each['seconds'] for each in records]):.2f}")
         said = verdict(holds) if cell.design not in CORRELATED else "holds" if holds else "broken"
-        rows.append([cell.name, str(len(records)), *shown, said if means else "no promise"])
+        rows.append([cell.name, str(len(records)), *shown, said])
     return markdown(head, rows)
 
 
@@ -204,6 +204,22 @@ def _figure(mean: Mean | None, promise: float) -> str:
     if mean is None:
         return "–"
     return str(mean) if mean.keeps(promise) else f"**{mean}**"
+
+
+def choices(kept: Kept, cells: Sequence[Cell]) -> str:
+    """Return what a method without a promise selects of its own accord."""
+    rows = []
+    for cell in cells:
+        own = [each["own"] for each in of_cell(kept, cell)]
+        if len(own) > 1:
+            found = f"{np.mean([true for _, true in own]) / cell.k:.3f}" if cell.k else "–"
+            numbers = [
+                str(Mean.of([proportion(each) for each in own])),
+                str(Mean.of([false for false, _ in own])),
+                found,
+            ]
+            rows.append([cell.name, str(len(own)), *numbers])
+    return markdown(["cell", "runs", "FDP", "FP", "power"], rows)
 
 
 def warnings_table(kept: Kept, cells: Sequence[Cell]) -> str:

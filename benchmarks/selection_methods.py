@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     efp: Masks = {}
     own: np.ndarray | None = None
     warned: list[str] = []
-    seconds: float = float("nan")
+    seconds: float = 0.0
 
 
 Method = Callable[[Any, np.ndarray, str, int], Outcome]
