@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..error_control.selecting import Plan, Selection, Target, refit, select, warnings_of
+from ..error_control.selecting import Plan, Selection, Target, doubts_of, refit, select
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -101,10 +101,12 @@ class PathStability(NamedTuple):
     def answers(self, runs: list[Any], sampled: Sampled, found: Selection) -> list[Answer]:
         """Return the answers of all runs for a selection, learned again from the rows of the sample."""
         lam = float(found.paths.strengths[max(len(found.paths.measure) - 1, 0)])
-        warnings = warnings_of(found, self.target)
+        doubts = doubts_of(found, self.target)
+        none = f"no feature was selected: none is stable enough for {self.target}; give more rows or a larger target."
+        warnings = doubts if len(found.features) else [none, *doubts]
         columns = np.flatnonzero(np.isin(sampled.columns, found.features))
         first, *others = sampled.answers(runs, Outcome(refit(sampled.task, columns, lam), {}, [], warnings))
-        report = {"promise": self._report(found) | {"warnings": warnings}}
+        report = {"promise": self._report(found) | {"warnings": doubts}}
         return [first._replace(report=report, stability=found.paths), *others]
 
     def _report(self, found: Selection) -> dict[str, Any]:

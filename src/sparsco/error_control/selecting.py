@@ -133,11 +133,9 @@ def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
     return Fit.of(fits, features[columns])
 
 
-def warnings_of(selection: Selection, target: Target) -> list[str]:
-    """Return what a user should know about a promise."""
+def doubts_of(selection: Selection, target: Target) -> list[str]:
+    """Return why a promise may not hold."""
     found, probes, count = [], selection.probes, len(selection.correlated)
-    if not len(selection.features):
-        found.append(f"no feature was selected: none is stable enough for {target}; give more rows or a larger target.")
     if count:
         largest = max(each.correlation for each in selection.correlated)
         found.append(
