@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     PATH = 8
     FOLD = 9
     SAMPLE = 10
+    SPLIT = 12
 
 
 @inlined

@@ -11,6 +11,7 @@ from ..conversions.averaging import Answer
 from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
+from ..inference.record import Intervals
 from ..penalties import ElasticNet, GroupL1, SparseGroup, with_strength
 
 
@@ -26,12 +27,17 @@ class Converted(NamedTuple):
     """Models with fewer features, of an automatic choice."""
     columns: sp.csr_array | None = None
     """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not yet."""
+    intervals: Intervals | None = None
+    """The intervals of its weights; None: they were not asked for."""
 
     def at(self, features: np.ndarray) -> Converted:
         """Return the model restricted to some features, which include all that have a weight."""
         sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
         columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
-        return self._replace(coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns)
+        intervals = None if self.intervals is None else self.intervals.at(features)
+        return self._replace(
+            coef=sp.csr_array(self.coef[:, features]), sizes=sizes, columns=columns, intervals=intervals
+        )
 
     def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
@@ -43,8 +49,10 @@ class Converted(NamedTuple):
 
     @property
     def used(self) -> np.ndarray:
-        """Return the features that have a weight in the model, or in one of fewer features."""
+        """Return the features that have a weight in the model, or in one of fewer features, or an interval."""
         is_used = np.zeros(self.coef.shape[1], bool)
+        if self.intervals is not None:
+            is_used[self.intervals.features] = True
         for model in (self, *self.sizes):
             is_used[model.coef.indices] = True
         return np.flatnonzero(is_used)

@@ -386,7 +386,7 @@ class LinearModel(OneExample, Readable):
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)

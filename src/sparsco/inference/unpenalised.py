@@ -1,0 +1,100 @@
+"""The optimum without a penalty in some columns, by Newton steps on rows in memory.
+
+    f(theta) = 1/n sum_i a_i loss(<theta, z_i>, y_i) + <tilt, theta>
+
+z_i has the entries of a row in these columns, and a 1 for the intercept if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import solve
+
+from ..losses import curvature, derivative, value
+
+_DENSE = 0.1
+"""The share of nonzeros from which columns are kept dense."""
+_STEPS = 100
+_SETTLED = 1e-12
+"""A step that can lower the objective by at most this share of the loss at the start is not taken."""
+_LEAST_DAMPING, _FIRST_REFUSAL, _MORE = 1e-10, 1e-4, 30.0
+
+
+class Design(NamedTuple):
+    """Rows in the columns that are to get intervals, with the targets and weights of one model."""
+
+    Z: Any
+    """The entries (n, k), dense or CSR; the last column is the intercept's, if there is one."""
+    y: np.ndarray
+    weights: np.ndarray
+    loss: Any
+
+    @classmethod
+    def of(cls, rows: Any, columns: np.ndarray, d: int, intercept: bool, y: Any, weights: Any, loss: Any) -> Design:
+        """Return the design of CSR rows with d columns, in some of these columns."""
+        Z = sp.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr), shape=(len(y), d))[:, columns]
+        if intercept:
+            Z = sp.hstack([Z, np.ones((len(y), 1))], "csr")
+        is_dense = Z.nnz >= _DENSE * Z.shape[0] * Z.shape[1]
+        return cls(Z.toarray() if is_dense else sp.csr_array(Z), y, weights, loss)
+
+    @property
+    def n(self) -> int:
+        """Return the number of rows."""
+        return len(self.y)
+
+    def objective(self, p: np.ndarray) -> float:
+        """Return the mean loss at margins p."""
+        return float((self.weights * value(self.loss, p, self.y)).sum() / self.n)
+
+    def slopes(self, p: np.ndarray) -> np.ndarray:
+        """Return the derivative of each row's loss at margins p, times its weight."""
+        return self.weights * derivative(self.loss, p, self.y)
+
+    def curvatures(self, p: np.ndarray) -> np.ndarray:
+        """Return the second derivative of each row's loss at margins p, times its weight."""
+        return self.weights * curvature(self.loss, p, self.y)
+
+    def mean(self, c: np.ndarray) -> np.ndarray:
+        """Return the mean of c_i z_i."""
+        return self.Z.T @ c / self.n
+
+    def pairs(self, h: np.ndarray) -> np.ndarray:
+        """Return the mean of h_i z_i z_i^T, (k, k)."""
+        if isinstance(self.Z, np.ndarray):
+            return self.Z.T @ (self.Z * h[:, None]) / self.n
+        return (self.Z.T @ self.Z.multiply(h[:, None]).tocsr()).toarray() / self.n
+
+    def scales(self) -> np.ndarray:
+        """Return the mean of a_i z_ij^2 times the bound on the loss's curvature, for each column."""
+        squares = np.square(self.Z) if isinstance(self.Z, np.ndarray) else self.Z.power(2)
+        return self.loss.smoothness * (squares.T @ self.weights) / self.n
+
+
+def optimum(design: Design, start: np.ndarray, tilt: np.ndarray | float = 0.0) -> np.ndarray:
+    """Return the weights that minimise the mean loss plus <tilt, theta>.
+
+    Steps that do not lower the objective are damped.  Directions in which the loss is flat are left as they are; where
+    it falls for ever, the weights stop far out, where the second derivatives have vanished.
+    """
+    theta, damping, scales = start.copy(), _LEAST_DAMPING, design.scales()
+    scales = np.where(scales > 0.0, scales, 1.0)
+    p = design.Z @ theta
+    first = f = design.objective(p) + float(np.sum(tilt * theta))
+    for _ in range(_STEPS):
+        g, H = design.mean(design.slopes(p)) + tilt, design.pairs(design.curvatures(p))
+        H[np.diag_indices_from(H)] += damping * scales
+        step = solve(H, g, assume_a="sym", check_finite=False)
+        if not float(g @ step) > _SETTLED * max(abs(first), 1e-300):
+            break
+        moved = theta - step
+        p_moved = design.Z @ moved
+        reached = design.objective(p_moved) + float(np.sum(tilt * moved))
+        if reached <= f + 1e-13 * abs(f):
+            theta, p, f, damping = moved, p_moved, reached, max(damping / _MORE, _LEAST_DAMPING)
+        else:
+            damping = max(_MORE * damping, _FIRST_REFUSAL)
+    return theta
