@@ -9,7 +9,7 @@ import numpy as np
 from ..conversions.reservoir import SampleRows
 from ..data.row_sums import margins
 from ..engine.run import Run
-from ..losses import Logistic
+from ..losses import Logistic, Squared
 from .sandwich import Estimates, Stream, estimates
 from .unpenalised import Design
 
@@ -53,9 +53,12 @@ class Lane(NamedTuple):
         """Return the number of rows that the means of the stream are over; 0 where the sample is all there is.
 
         A stream that was read once has means of iterates and of gradients, which add what its sample does not hold.
+        Gradients were taken at each iterate, not at the mean.  For squared loss that makes no difference.  For others
+        the iterates must be close together, as those of optimizers that find their own steps are.
         """
         run = self.run
-        if run.reservoir is None or not run.conversion.needs_gradient_sums or run.problem.loss.couples:
+        is_close = isinstance(run.problem.loss, Squared) or not run.optimizer.uses_steps
+        if not (is_close and run.conversion.needs_gradient_sums) or run.problem.loss.couples:
             return 0
         rows = run.reservoir.rows_seen
         if run.seen != rows or len(self.y) == rows:
