@@ -120,7 +120,7 @@ def _slot_of(model: Any, feature: Any) -> int:
         if not where:
             raise ValueError(f"also: this model has no column {feature!r}.")
         column = where[0]
-    if not isinstance(column, numbers.Integral) or not 0 <= column < model.n_features_in_:
+    if not isinstance(column, numbers.Integral) or not 0 <= int(column) < model.n_features_in_:
         raise ValueError(f"also: this model has no column {feature!r}.")
     slot = int(features.slots_of(np.array([column]))[0]) if isinstance(features, SeenColumns) else int(column)
     if slot < 0:

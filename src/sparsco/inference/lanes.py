@@ -60,6 +60,7 @@ class Lane(NamedTuple):
         is_close = isinstance(run.problem.loss, Squared) or not run.optimizer.uses_steps
         if not (is_close and run.conversion.needs_gradient_sums) or run.problem.loss.couples:
             return 0
+        assert run.reservoir is not None  # lanes have a sample
         rows = run.reservoir.rows_seen
         if run.seen != rows or len(self.y) == rows:
             return 0

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import solve
 
 from ..losses import curvature, derivative, value
 
 _DENSE = 0.1
 """The share of nonzeros from which columns are kept dense."""
 _STEPS = 100
-_SETTLED = 1e-12
-"""A step that can lower the objective by at most this share of the loss at the start is not taken."""
-_LEAST_DAMPING, _FIRST_REFUSAL, _MORE = 1e-10, 1e-4, 30.0
+_SETTLED, _ROUNDING = 1e-12, 1e-13
+"""A step that can lower the objective by at most the first share of the loss is not taken.  One that raises it by the
+second is not refused."""
+_LEAST_DAMPING, _FIRST_REFUSAL, _MORE = 1e-12, 1e-4, 30.0
 
 
 class Design(NamedTuple):
@@ -46,9 +46,9 @@ class Design(NamedTuple):
         """Return the number of rows."""
         return len(self.y)
 
-    def objective(self, p: np.ndarray) -> float:
-        """Return the mean loss at margins p."""
-        return float((self.weights * value(self.loss, p, self.y)).sum() / self.n)
+    def losses(self, p: np.ndarray) -> np.ndarray:
+        """Return the loss of each row at margins p, times its weight."""
+        return self.weights * value(self.loss, p, self.y)
 
     def slopes(self, p: np.ndarray) -> np.ndarray:
         """Return the derivative of each row's loss at margins p, times its weight."""
@@ -83,18 +83,20 @@ def optimum(design: Design, start: np.ndarray, tilt: np.ndarray | float = 0.0) -
     theta, damping, scales = start.copy(), _LEAST_DAMPING, design.scales()
     scales = np.where(scales > 0.0, scales, 1.0)
     p = design.Z @ theta
-    first = f = design.objective(p) + float(np.sum(tilt * theta))
-    for _ in range(_STEPS):
-        g, H = design.mean(design.slopes(p)) + tilt, design.pairs(design.curvatures(p))
-        H[np.diag_indices_from(H)] += damping * scales
-        step = solve(H, g, assume_a="sym", check_finite=False)
-        if not float(g @ step) > _SETTLED * max(abs(first), 1e-300):
-            break
-        moved = theta - step
-        p_moved = design.Z @ moved
-        reached = design.objective(p_moved) + float(np.sum(tilt * moved))
-        if reached <= f + 1e-13 * abs(f):
-            theta, p, f, damping = moved, p_moved, reached, max(damping / _MORE, _LEAST_DAMPING)
-        else:
-            damping = max(_MORE * damping, _FIRST_REFUSAL)
+    losses = design.losses(p)
+    with np.errstate(over="ignore", invalid="ignore"):  # of steps that are refused
+        for _ in range(_STEPS):
+            size = float(np.abs(losses).mean())
+            g, H = design.mean(design.slopes(p)) + tilt, design.pairs(design.curvatures(p))
+            H[np.diag_indices_from(H)] += damping * scales
+            step = np.linalg.solve(H, g)
+            if not float(g @ step) > _SETTLED * size:
+                break
+            p_moved = design.Z @ (theta - step)
+            reached = design.losses(p_moved)
+            rise = float((reached - losses).mean() - np.sum(tilt * step))
+            if rise <= _ROUNDING * size:
+                theta, p, losses, damping = theta - step, p_moved, reached, max(damping / _MORE, _LEAST_DAMPING)
+            else:
+                damping = max(_MORE * damping, _FIRST_REFUSAL)
     return theta
