@@ -17,9 +17,9 @@ from ..losses import curvature, derivative, value
 _DENSE = 0.1
 """The share of nonzeros from which columns are kept dense."""
 _STEPS = 100
-_SETTLED, _ROUNDING = 1e-12, 1e-13
-"""A step that can lower the objective by at most the first share of the loss is not taken.  One that raises it by the
-second is not refused."""
+_SETTLED, _ROUNDING, _VANISHED = 1e-9, 1e-13, 1e-9
+"""A step that can lower the sum of the losses by at most the first share of their mean is the last one.  A step that
+raises the objective by at most the second share is not refused.  A loss of the third share of the first one is zero."""
 _LEAST_DAMPING, _FIRST_REFUSAL, _MORE = 1e-12, 1e-4, 30.0
 
 
@@ -84,19 +84,23 @@ def optimum(design: Design, start: np.ndarray, tilt: np.ndarray | float = 0.0) -
     scales = np.where(scales > 0.0, scales, 1.0)
     p = design.Z @ theta
     losses = design.losses(p)
+    first = float(np.abs(losses).mean())
     with np.errstate(over="ignore", invalid="ignore"):  # of steps that are refused
         for _ in range(_STEPS):
             size = float(np.abs(losses).mean())
             g, H = design.mean(design.slopes(p)) + tilt, design.pairs(design.curvatures(p))
-            H[np.diag_indices_from(H)] += damping * scales
+            H[np.diag_indices_from(H)] += damping * np.maximum(scales, np.diag(H))
             step = np.linalg.solve(H, g)
-            if not float(g @ step) > _SETTLED * size:
-                break
             p_moved = design.Z @ (theta - step)
             reached = design.losses(p_moved)
             rise = float((reached - losses).mean() - np.sum(tilt * step))
+            is_last = float(g @ step) <= _SETTLED / design.n * size or size <= _VANISHED * first
             if rise <= _ROUNDING * size:
                 theta, p, losses, damping = theta - step, p_moved, reached, max(damping / _MORE, _LEAST_DAMPING)
             else:
                 damping = max(_MORE * damping, _FIRST_REFUSAL)
-    return theta
+            if is_last:
+                return theta
+    raise ValueError(
+        f"intervals: the weights without a penalty were not found in {_STEPS} steps: scale the columns and the targets."
+    )
