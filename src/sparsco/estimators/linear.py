@@ -67,6 +67,8 @@ class LinearModel(OneExample, Readable):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
+            for run in self._fit.runs:
+                run.sample_polished(learned, codes[rows], every[rows], is_first=True)
             self.polish_on(RowsInMemory(learned, codes[rows], every[rows]))
 
     def begin_rows(
@@ -197,10 +199,18 @@ class LinearModel(OneExample, Readable):
         The rows are those that were learned.
         """
 
+        passes = 0
+
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
-            for matrix, y, weights in chunks():
+            nonlocal passes
+            passes += 1
+            is_first_pass = passes == 1
+            for number, (matrix, y, weights) in enumerate(chunks()):
                 codes, scale = self.encode_next(y, weights, False, None)
-                yield self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
+                placed, scale = self.find(matrix), np.ones(len(codes)) if scale is None else scale
+                for run in self._fit.runs if is_first_pass else ():
+                    run.sample_polished(placed, codes, scale, is_first=number == 0)
+                yield placed, codes, scale
 
         self.polish_on(RowsInPasses(rows))
 

@@ -117,7 +117,7 @@ def _refuse(runs: list[Run]) -> None:
     if first.sample() is None:
         raise ValueError(
             f"intervals need the rows, and {type(first.conversion).__name__} keeps no sample of them: leave "
-            "conversion, optimizer and polish at their defaults."
+            "conversion and optimizer at their defaults."
         )
 
 
