@@ -185,7 +185,9 @@ def test_a_long_stream_adds_the_rows_that_its_sample_does_not_hold(small_samples
     moved = rows.data.reshape(500, 10) @ means.w[:, 0] + means.b[0]
     g = np.append(means.g[[1, 4], 0], means.gb[0])
     H = Z.T @ Z / 500.0
-    theta = np.linalg.solve(H, Z.T @ moved / 500.0 - g)  # the gradient of the stream, moved from its model by the sample
+    theta = np.linalg.solve(
+        H, Z.T @ moved / 500.0 - g
+    )  # the gradient of the stream, moved from its model by the sample
     np.testing.assert_allclose(found["estimate"], theta[:2], rtol=1e-6)
     alone = SparseRegressor(alpha=0.3, random_state=0).fit(X[:500], y[:500]).intervals(also=[1, 4])
     assert (found["error"] < 0.4 * alone["error"]).all()

@@ -29,8 +29,8 @@ def check(content: Mapping[str, Any]) -> None:
     outputs = _check_weights(content["coef"], content["intercept"], width)
     _check_names(content, width)
     _check_sizes(content, width, outputs)
-    _check_figures(content)
     _check_intervals(content, width, outputs)
+    _check_figures(content)
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
