@@ -98,9 +98,9 @@ def test_features_are_named_by_name_or_column():
     assert {"column 7", "column 9"} <= set(stream.intervals(also=["column 7", "column 9"])["feature"])
     seen = SparseRegressor(alpha=0.3, storage="seen", random_state=0).fit(sp.csr_matrix(X), y)
     assert_same(seen.intervals(also=["x7"]), SparseRegressor(alpha=0.3, random_state=0).fit(X, y).intervals(also=[7]))
-    for model, unknown in ((model, "x7"), (model, 99), (model, 2.5), (stream, "x7"), (seen, -1)):
+    for each, unknown in ((model, "x7"), (model, 99), (model, 2.5), (stream, "x7"), (seen, -1)):
         with pytest.raises(ValueError, match="also: this model has no"):
-            model.intervals(also=[unknown])
+            each.intervals(also=[unknown])
 
 
 def test_rows_of_weight_zero_do_not_count():

@@ -19,7 +19,7 @@ from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish_rows import Rows, RowsInMemory, RowsInPasses
+from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
@@ -67,9 +67,10 @@ class LinearModel(OneExample, Readable):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
+            part = Part(learned, codes[rows], every[rows])
             for run in self._fit.runs:
-                run.sample_polished(learned, codes[rows], every[rows], is_first=True)
-            self.polish_on(RowsInMemory(learned, codes[rows], every[rows]))
+                sample_rows(run, part, is_first=True)
+            self.polish_on(RowsInMemory(*part))
 
     def begin_rows(
         self,
@@ -207,10 +208,10 @@ class LinearModel(OneExample, Readable):
             is_first_pass = passes == 1
             for number, (matrix, y, weights) in enumerate(chunks()):
                 codes, scale = self.encode_next(y, weights, False, None)
-                placed, scale = self.find(matrix), np.ones(len(codes)) if scale is None else scale
+                part = Part(self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale)
                 for run in self._fit.runs if is_first_pass else ():
-                    run.sample_polished(placed, codes, scale, is_first=number == 0)
-                yield placed, codes, scale
+                    sample_rows(run, part, is_first=number == 0)
+                yield part
 
         self.polish_on(RowsInPasses(rows))
 
