@@ -178,7 +178,7 @@ def small_samples(monkeypatch):
 def test_a_long_stream_adds_the_rows_that_its_sample_does_not_hold(small_samples):
     X, y = numbers(8000, 10)
     model = SparseRegressor(alpha=0.1, random_state=0).partial_fit(X, y)
-    assert "from 7,744 rows of the stream (second derivatives from 500 of them)" in str(model.summary(intervals=0.95))
+    assert "from 7,744 of 8,000 rows (second derivatives from 500 of them)" in str(model.summary(intervals=0.95))
     found, run = model.intervals(also=[1, 4]), model.fit_state.runs[0]
     rows, means = run.sample().R, run.means()
     Z = np.column_stack([rows.data.reshape(500, 10)[:, [1, 4]], np.ones(500)])
@@ -196,7 +196,7 @@ def test_a_long_stream_adds_the_rows_that_its_sample_does_not_hold(small_samples
 def test_a_second_pass_adds_nothing_to_the_sample(small_samples):
     X, y = numbers(8000, 10)
     model = SparseRegressor(alpha=0.1, max_iter=2, tol=None, random_state=0).fit(X, y)
-    assert "from 500 rows; conditional" in str(model.summary(intervals=0.95))
+    assert "from 500 of 8,000 rows; conditional" in str(model.summary(intervals=0.95))
 
 
 @pytest.mark.parametrize("kind", [SparseRegressor, SparseClassifier])

@@ -87,7 +87,8 @@ def _computed(model: Any, level: float, named: np.ndarray, split: bool) -> Inter
         rows.append(len(lane.y) if split else max(lane.rows_of_stream, len(lane.y)))
         sampled.append(len(lane.y))
     parts = [np.concatenate(each) for each in zip(*entries, strict=True)] if entries else _nothing()
-    return Intervals(level, bool(split), min(rows, default=0), min(sampled, default=0), *parts)
+    counts = min(rows, default=0), min(sampled, default=0), max(lane.seen for lane in lanes)
+    return Intervals(level, bool(split), *counts, *parts)
 
 
 def _nothing() -> list[np.ndarray]:
@@ -134,7 +135,9 @@ def table_of(model: Any, found: Intervals) -> np.ndarray:
     called = [outputs[k] for k in found.outputs.tolist()]
     low, high = found.bounds(found.level)
     table = np.empty(len(names), _KIND)
-    for field, column in zip(table.dtype.names or (), (names, called, *found[7:9], low, high), strict=True):
+    for field, column in zip(
+        table.dtype.names or (), (names, called, found.weights, found.errors, low, high), strict=True
+    ):
         table[field] = column
     return table
 

@@ -27,6 +27,8 @@ class Lane(NamedTuple):
     run: Run
     number: int
     """The number of the model in the run."""
+    seen: int
+    """The number of rows of which these are a sample."""
 
     def among(self, positions: np.ndarray) -> Lane:
         """Return the model with some of its rows."""
@@ -60,9 +62,7 @@ class Lane(NamedTuple):
         is_close = isinstance(run.problem.loss, Squared) or not run.optimizer.uses_steps
         if not (is_close and run.conversion.needs_gradient_sums) or run.problem.loss.couples:
             return 0
-        assert run.reservoir is not None  # lanes have a sample
-        rows = run.reservoir.rows_seen
-        if run.seen != rows or len(self.y) == rows:
+        if run.seen != self.seen or len(self.y) == self.seen:
             return 0
         return int(run.windows.total)
 
@@ -84,14 +84,15 @@ def lanes_of(runs: list[Run], of_output: np.ndarray) -> list[Lane]:
     """
     _refuse(runs)
     models, first = list[Lane](), runs[0]
-    shared = first.sample().R if first.conversion.joins_runs else None
+    shared = first.sample() if first.conversion.joins_runs else None
     for run in runs:
-        rows = run.sample().R if shared is None else shared
+        sample = run.sample() if shared is None else shared
+        rows, seen = sample.R, round(len(sample.R.numbers) / max(sample.kappa, 1e-300))
         targets, weights = rows.targets, rows.weights
         if shared is not None:
             targets, weights = run.lanes_of(rows.y, rows.weights[:, 0])
         for q in range(run.problem.m):
-            models.append(Lane(rows, targets[:, q], weights[:, q], run.problem.loss, run, q))
+            models.append(Lane(rows, targets[:, q], weights[:, q], run.problem.loss, run, q, seen))
     found = [models[int(np.argmax(shares))] for shares in of_output]
     if first.problem.loss.couples:  # the difference of two margins
         found = [lane._replace(y=np.where(lane.y > 0.0, 1.0, -1.0), loss=Logistic()) for lane in found]

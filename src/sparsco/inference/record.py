@@ -19,6 +19,8 @@ class Intervals(NamedTuple):
     """The number of rows that the weights are from."""
     sampled: int
     """The number of rows that second derivatives and errors are from: fewer than ``rows`` in a long stream."""
+    seen: int
+    """The number of rows that the model was offered, in one pass."""
     outputs: np.ndarray
     """The model of each entry, a row of ``coef_``."""
     features: np.ndarray
@@ -43,9 +45,9 @@ class Intervals(NamedTuple):
     @property
     def source(self) -> str:
         """Return in words which rows the intervals are from, and what that means."""
-        rows = f"{self.rows:,} rows"
+        rows = f"{self.rows:,} rows" if self.rows >= self.seen else f"{self.rows:,} of {self.seen:,} rows"
         if self.rows > self.sampled:
-            rows += f" of the stream (second derivatives from {self.sampled:,} of them)"
+            rows += f" (second derivatives from {self.sampled:,} of them)"
         if self.is_split:
             return f"from {rows}; the features were selected on other rows"
         return f"from {rows}; conditional on the selection, which was made on the same rows: split=True avoids that"

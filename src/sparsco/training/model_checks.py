@@ -131,11 +131,11 @@ def _check_intervals(content: Mapping[str, Any], width: int, outputs: int) -> No
     _must(type(stored) is dict and set(stored) == set(Intervals._fields), "its intervals are incomplete")
     found = Intervals(**stored)
     _must(type(found.level) is float and 0.0 < found.level < 1.0, "the level of its intervals is impossible")
-    rows = found.sampled, found.rows
-    is_count = all(type(each) is int and 0 <= each < 1 << 62 for each in rows) and found.sampled <= found.rows
+    rows = [0, found.sampled, found.rows, found.seen]
+    is_count = all(type(each) is int and each < 1 << 62 for each in rows) and rows == sorted(rows)
     _must(type(found.is_split) is bool and is_count, "the rows of its intervals are impossible")
     kinds = [np.int64, np.int64, np.bool_, np.float64, np.float64, np.float64]
-    for array, kind in zip(found[4:], kinds, strict=True):
+    for array, kind in zip(found[5:], kinds, strict=True):
         is_array = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == (len(found.features),)
         _must(is_array, "its intervals are not numbers")
     for array, most in ((found.outputs, outputs), (found.features, width)):
