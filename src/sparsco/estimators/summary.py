@@ -90,7 +90,8 @@ def _interval_cells(line: Line) -> list[str]:
     """Return the weight without a penalty, its error and its interval as text; empty where there is none."""
     if np.isnan(line.error):
         return ["", "", ""]
-    return [f"{line.estimate:+.4g}", f"{line.error:.2g}", f"{line.low:+.4g} to {line.high:+.4g}"]
+    digits = int(np.clip(1.0 - np.floor(np.log10(max(line.error, 1e-300))), 0, 12))  # two of those of the error
+    return [f"{line.estimate:+.{digits}f}", f"{line.error:.2g}", f"{line.low:+.{digits}f} to {line.high:+.{digits}f}"]
 
 
 def _short(name: str) -> str:
