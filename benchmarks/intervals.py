@@ -190,6 +190,8 @@ def main() -> None:
     parser.add_argument("--fits", nargs="+", default=fits, choices=fits)
     parser.add_argument("--designs", nargs="+", default=list(DESIGNS), choices=list(DESIGNS))
     parser.add_argument("--losses", nargs="+", default=["linear", "logistic"])
+    every = [f"{n}x{p}" for n, p in (*STREAMS, *SIZES)]
+    parser.add_argument("--sizes", nargs="+", default=every, choices=every, help="rows x columns")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     AverageSL.sample_nonzeros = SAMPLE
@@ -199,7 +201,7 @@ def main() -> None:
     for fit in given.fits:
         for n, p in STREAMS if fit == "stream" else SIZES:
             for loss in given.losses:
-                for design in given.designs:
+                for design in given.designs if f"{n}x{p}" in given.sizes else ():
                     found = counted(case_of(design, loss, p), fit, n, given.repetitions)
                     for kind, count in found.items():
                         cells = [fit, kind, loss, design, f"{n:,}", str(p), *count.cells()]

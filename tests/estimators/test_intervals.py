@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sparsco import SparseClassifier, SparseRegressor
 from sparsco.conversions import AverageSL
+from sparsco.conversions.choose import Choose
 from sparsco.inference.halves import is_first_half
 
 N, D = 900, 12
@@ -199,6 +200,26 @@ def test_a_second_pass_adds_nothing_to_the_sample(small_samples):
     assert "from 500 of 8,000 rows; conditional" in str(model.summary(intervals=0.95))
 
 
+def test_an_automatic_choice_beyond_its_sample_has_those_of_the_sample(monkeypatch):
+    monkeypatch.setattr(Choose, "sample_nonzeros", 10_000)
+    X, y = numbers(4000, 10)
+    model = SparseRegressor(random_state=0).partial_fit(X, y)
+    assert model.fit_state.long is not None
+    assert "from 1,000 of 3,907 rows; conditional" in str(model.summary(intervals=0.95))
+    columns = [int(name[1:]) for name in model.intervals()["feature"]]
+    rows = model.fit_state.runs[0].sample().R.numbers
+    assert len(rows) == 1000 and {1, 4} <= set(columns)
+
+
+def test_steps_of_a_rule_leave_the_sample_alone(small_samples):
+    """Iterates of FOBOS are far apart: their gradients are those at their mean for squared loss only."""
+    X, y = numbers(8000, 10)
+    squared = SparseRegressor(alpha=0.1, optimizer="fobos", random_state=0).partial_fit(X, y)
+    logistic = SparseClassifier(alpha=0.05, optimizer="fobos", random_state=0).partial_fit(X, y > 0.0)
+    assert "from 7,744 of 8,000 rows (second" in str(squared.summary(intervals=0.95))
+    assert "from 500 of 8,000 rows; conditional" in str(logistic.summary(intervals=0.95))
+
+
 @pytest.mark.parametrize("kind", [SparseRegressor, SparseClassifier])
 def test_coverage_of_a_long_stream(small_samples, kind):
     weights, held = np.array([1.0, -2.0, 0.0]), []
@@ -296,6 +317,16 @@ def test_too_few_rows_are_refused():
     model = SparseRegressor(alpha=1e-4, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"intervals for \d+ features need at least \d+ rows, and there are 50"):
         model.intervals()
+
+
+def test_a_model_without_features_has_none():
+    X, y = numbers()
+    with pytest.warns(UserWarning, match="no feature was selected"):
+        model = SparseRegressor(alpha=100.0, random_state=0).fit(X, y)
+    assert str(model.summary(intervals=0.95)).endswith(
+        "There are no intervals, since no feature was selected or named."
+    )
+    assert len(model.intervals()) == 0 and len(model.intervals(also=[1])) == 1
 
 
 def test_weights_that_are_not_decided_are_named():

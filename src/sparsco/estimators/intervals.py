@@ -144,6 +144,8 @@ def table_of(model: Any, found: Intervals) -> np.ndarray:
 
 def notes_of(model: Any, found: Intervals) -> list[str]:
     """Return what a reader of the intervals should know, in a line or two."""
+    if not len(found.features):
+        return ["There are no intervals, since no feature was selected or named."]
     lines = [f"{100.0 * found.level:g}% intervals of the weights without a penalty, {found.source}."]
     coef = model.convert().coef
     outputs = np.repeat(np.arange(coef.shape[0]), np.diff(coef.indptr))
