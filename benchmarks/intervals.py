@@ -27,7 +27,7 @@ from sparsco.inference.unpenalised import Design, optimum
 from sparsco.losses import Logistic
 
 DESIGNS = {"independent": 0.0, "AR(1) .5": 0.5, "AR(1) .9": 0.9, "text": None}
-SIZES = ((1000, 20), (500, 50), (200, 100), (400, 1000))
+SIZES = ((1000, 20), (500, 50), (200, 100), (300, 500))
 STREAMS = ((5_000, 20), (20_000, 50), (60_000, 20))
 SAMPLE = 100_000
 """The nonzeros of the sample of a stream; a small one makes short streams long."""
