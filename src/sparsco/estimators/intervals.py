@@ -80,7 +80,7 @@ def _computed(model: Any, level: float, named: np.ndarray, split: bool) -> Inter
         columns = np.union1d(own, named).astype(np.int64)
         if not len(columns):
             continue
-        check_rows(len(columns) + 1, len(lane.y))
+        check_rows(len(columns), len(lane.y))
         start = solved.coef[[k]][:, columns].toarray()[0]
         found = lane.estimates(columns, start, float(solved.intercept[k]), split)
         entries.append((np.full(len(columns), k), columns, np.isin(columns, own), *found))
