@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..conversions.reservoir import Reservoir
 from ..data import row_sums
 from ..data.rows import Matrix, margins, screened, stack, take_columns
 
@@ -24,6 +25,18 @@ class Part(NamedTuple):
     matrix: Matrix
     targets: np.ndarray
     weights: np.ndarray
+
+
+def sample_rows(run: Any, part: Part, is_first: bool) -> None:
+    """Let a run keep a sample of the rows of a polish, where its conversion needs none; for intervals, later.
+
+    ``is_first``: they are the first rows.  Targets and weights are those that were given.
+    """
+    if run.sample_nonzeros(run.conversion) or run.conversion.joins_runs:
+        return
+    if is_first:
+        run.polished_rows = Reservoir(run.seed, run.columns_to_keep)
+    run.offer(run.polished_rows, part.matrix, part.targets, part.weights, np.flatnonzero(part.weights))
 
 
 Encode = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

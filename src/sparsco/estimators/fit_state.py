@@ -22,6 +22,7 @@ from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
+from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
@@ -332,6 +333,11 @@ class FitState(LifeCycle, Restored):
             self.model = self.model.with_columns_of(self.begun()[0])
         return self.model
 
+    def keep_intervals(self, intervals: Intervals) -> None:
+        """Store the intervals of the model in it; spreads are computed again, for features that were only named."""
+        assert self.model is not None
+        self.model = self.model._replace(intervals=intervals, columns=None)
+
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
         sizes = (
@@ -354,7 +360,7 @@ class FitState(LifeCycle, Restored):
         assert self.model is not None
         coef = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(coef))
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-        self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept)
+        self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept, intervals=None)
 
     def finish_with(self, model: Converted | None, why: str) -> None:
         """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""

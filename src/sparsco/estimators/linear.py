@@ -19,7 +19,7 @@ from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish_rows import Rows, RowsInMemory, RowsInPasses
+from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
@@ -67,7 +67,10 @@ class LinearModel(OneExample, Readable):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
-            self.polish_on(RowsInMemory(learned, codes[rows], every[rows]))
+            part = Part(learned, codes[rows], every[rows])
+            for run in self._fit.runs:
+                sample_rows(run, part, is_first=True)
+            self.polish_on(RowsInMemory(*part))
 
     def begin_rows(
         self,
@@ -197,10 +200,18 @@ class LinearModel(OneExample, Readable):
         The rows are those that were learned.
         """
 
+        passes = 0
+
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
-            for matrix, y, weights in chunks():
+            nonlocal passes
+            passes += 1
+            is_first_pass = passes == 1
+            for number, (matrix, y, weights) in enumerate(chunks()):
                 codes, scale = self.encode_next(y, weights, False, None)
-                yield self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
+                part = Part(self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale)
+                for run in self._fit.runs if is_first_pass else ():
+                    sample_rows(run, part, is_first=number == 0)
+                yield part
 
         self.polish_on(RowsInPasses(rows))
 
@@ -386,7 +397,7 @@ class LinearModel(OneExample, Readable):
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)
