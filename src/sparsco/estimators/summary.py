@@ -31,6 +31,9 @@ class Line(NamedTuple):
     error: float = np.nan
     low: float = np.nan
     high: float = np.nan
+    q_value: float = np.nan
+    """The q-value of a selection with a promise, and the largest share of halves that select the feature."""
+    probability: float = np.nan
 
 
 class Summary:
@@ -57,13 +60,16 @@ class Summary:
         if self.level is not None:
             heads += ["unpenalised", "std error", f"{100.0 * self.level:g}% interval"]
         heads += ["weight x spread", "occurs in"]
+        has_promise = any(np.isfinite(line.q_value) for line in self.lines)
+        heads += ["q-value", "in halves"] if has_promise else []
         cells = []
         for line in self.lines[: self.top]:
             effect = f"{line.effect:+.4g}" if np.isfinite(line.effect) else ""
             share = f"{100.0 * line.share:.3g}% of rows" if np.isfinite(line.share) else ""
             intervals = [] if self.level is None else _interval_cells(line)
             names = [line.name, *([line.output] if outputs else [])]
-            cells.append([*names, f"{line.weight:+.4g}", *intervals, effect, share])
+            promise = [f"{line.q_value:.2g}", f"{100.0 * line.probability:.3g}%"] if has_promise else []
+            cells.append([*names, f"{line.weight:+.4g}", *intervals, effect, share, *promise])
         return heads, cells
 
     def __str__(self) -> str:
@@ -108,6 +114,9 @@ def summary_of(model: Any, top: int, intervals: Intervals | None = None) -> Summ
     if solved.columns is not None:
         spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())
     figures = _figures(intervals)
+    q_values = probabilities = np.full(coef.shape[1], np.nan)
+    if solved.stability is not None:
+        q_values, probabilities = solved.stability.q_values(), solved.stability.probabilities()
     lines = []
     for k, output in enumerate(model.output_names()):
         part = slice(coef.indptr[k], coef.indptr[k + 1])
@@ -115,7 +124,8 @@ def summary_of(model: Any, top: int, intervals: Intervals | None = None) -> Summ
         for slot in (weights | {slot: 0.0 for own, slot in figures if own == k}).keys():
             weight, own = weights.get(slot, 0.0), figures.get((k, slot), ())
             effect = weight * float(spread[slot]) if weight else 0.0
-            lines.append(Line(str(names[slot]), output, weight, effect, float(share[slot]), *own))
+            promise = {"q_value": float(q_values[slot]), "probability": float(probabilities[slot])}
+            lines.append(Line(str(names[slot]), output, weight, effect, float(share[slot]), *own, **promise))
     summary = Summary(headline_of(model), lines, top, None if intervals is None else intervals.level)
     if intervals is not None:
         summary.notes = notes_of(model, intervals)

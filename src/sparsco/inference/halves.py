@@ -9,6 +9,7 @@ import numpy as np
 from ..choice.fitting import Strength, fit
 from ..choice.problem import task_of
 from ..conversions.choose import Choose
+from ..conversions.path_stability import PathStability
 from ..data.randomness import Purpose, uniform
 from ..engine.run import Run
 from ..penalties import ElasticNet, WeightedElasticNet
@@ -22,9 +23,12 @@ def is_first_half(seed: int, numbers: np.ndarray) -> np.ndarray:
 def selected_on_first_half(runs: list[Run]) -> np.ndarray:
     """Return which features (d, models) the method of the runs selects on the first half of their samples.
 
-    An automatic choice is made again on that half.  With a given strength its elastic net is solved there.
+    An automatic choice and a selection with a promise are made again on that half.  With a given strength its elastic
+    net is solved there.
     """
     first = runs[0]
+    if isinstance(first.conversion, PathStability):
+        return _promised(first.conversion, runs)
     if isinstance(first.conversion, Choose):
         return np.concatenate([answer.w != 0.0 for answer in _chosen(first.conversion, runs)], axis=1)
     penalty = first.problem.penalty
@@ -44,6 +48,15 @@ def _chosen(conversion: Choose, runs: list[Run]) -> list[Any]:
     sampled = conversion.sampled(runs, _half(runs[0]))
     outcome = conversion.solved(sampled.task, conversion.judged(sampled.task, runs[0].seed))
     return sampled.answers(runs, outcome._replace(warnings=[]))
+
+
+def _promised(conversion: PathStability, runs: list[Run]) -> np.ndarray:
+    """Return which features (d, models) a selection with a promise has on one half; all models have the same."""
+    first = runs[0]
+    found = conversion.selection(conversion.sampled(runs, _half(first)), first.seed)
+    is_selected = np.zeros((first.d, sum(run.problem.m for run in runs)), bool)
+    is_selected[found.features] = True
+    return is_selected
 
 
 def _solved(run: Run) -> np.ndarray:
