@@ -59,6 +59,17 @@ class Matrix(NamedTuple):
         _copy_rows(self.indptr, self.indices, self.data, np.asarray(order, np.int64), indptr, indices, data)
         return Matrix(indptr, indices, data, self.d)
 
+    def narrowed(self, columns: np.ndarray) -> Matrix:
+        """Return a copy of the rows with these columns only, which get the numbers 0, 1, ..."""
+        if not self.is_full:
+            own = screened(self.indptr, self.indices, self.data, places(columns, self.d))
+            return Matrix(*own, len(columns))
+        n, k = len(self), len(columns)
+        data = np.empty((n, k), self.data.dtype)
+        take_columns(self.array, columns, data)
+        indptr, indices = np.arange(n + 1, dtype=np.int64) * k, np.tile(np.arange(k, dtype=np.uint32), n)
+        return Matrix(indptr, indices, data.reshape(-1), k, True)
+
     def to_scipy(self) -> sp.csr_array:
         """Return the rows as a scipy array.
 
@@ -68,6 +79,13 @@ class Matrix(NamedTuple):
         indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
         rows = sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
         return rows if rows.has_sorted_indices else rows.copy()
+
+
+def places(columns: np.ndarray, d: int) -> np.ndarray:
+    """Return the position of each of d columns among ``columns``, and -1 for a column that is not among them."""
+    place = np.full(d, -1, np.int32)
+    place[columns] = np.arange(len(columns))
+    return place
 
 
 def stack(parts: list[Matrix]) -> Matrix:

@@ -86,8 +86,8 @@ def polish(
 
     ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
     small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains, q + 2 chains and so on have
-    the same targets, and each is started at the optimum of the next larger strength.  Otherwise all models share the
-    reads.
+    the same targets, and each is started at the optimum of the next larger strength; rows must be in memory.  Otherwise
+    all models share the reads.
     """
     passes = passes or PASSES
     models, done = _models(w, b, loss, penalty, lams, intercept), 0
@@ -96,6 +96,7 @@ def polish(
         done = sum(solve_groups(rows, chain, tol) for chain in ordered or [[model] for model in models])
     open_models = [model for model in models if not model.is_reached(tol)]
     if chains and open_models:
+        assert isinstance(rows, RowsInMemory)
         done += sum(solve_chain(rows, chain, tol, passes) for chain in ordered)
     elif not chains:
         while open_models and done < passes:

@@ -13,7 +13,7 @@ import numpy as np
 from ..util.progress import step
 from .polish_model import Model
 from .polish_passes import EIGHT_MODELS, certify, look, sum_gradients, take_steps
-from .polish_rows import Rows
+from .polish_rows import Rows, RowsInMemory
 
 _CLOSEST = 1e-3
 """The least share of the tolerance to which conditions are met for the sake of duality gaps."""
@@ -21,7 +21,7 @@ _SCREEN = 0.3
 """A column may be selected soon if its slope is at least this share of its L1 weight."""
 
 
-def solve_chain(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
+def solve_chain(rows: RowsInMemory, chain: list[Model], tol: float, passes: int) -> int:
     """Solve models from the largest strength to the smallest; return the number of passes over all rows."""
     if not chain[0].takes_samples:
         for model in _solved_in_turn(rows, chain, tol, passes):
@@ -41,7 +41,7 @@ def solve_chain(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
 class _Columns:
     """The columns that are held, and the rows in them."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowsInMemory) -> None:
         self.all_rows, self.rows = rows, rows
         self.columns = np.empty(0, np.int64)
 
@@ -52,7 +52,7 @@ class _Columns:
             self.rows = self.all_rows.narrowed(columns)
 
 
-def _solve_some(rows: Rows, models: list[Model], held: _Columns, tol: float, passes: int) -> int:
+def _solve_some(rows: RowsInMemory, models: list[Model], held: _Columns, tol: float, passes: int) -> int:
     """Solve some strengths, of which the first has been started; return the number of passes over all rows.
 
     Conditions are met more closely than the tolerance asks if the duality gaps need that.

@@ -378,12 +378,6 @@ class Model:
             self.chosen = chosen
         return not self.knows
 
-    def places(self) -> np.ndarray:
-        """Return for each column its position among the chosen ones, -1 if it is not chosen."""
-        place = np.full(len(self.W), -1, np.int32)
-        place[self.chosen] = np.arange(self.chosen.size)
-        return place
-
     def take_columns(self, rows: Matrix) -> None:
         """Make the restricted problem of the chosen columns."""
         assert self.term is not None
@@ -396,7 +390,7 @@ class Model:
     def solve(self, tol: float) -> None:
         """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
         problem, share, tol = self.restricted, _KNOWN if self.knows else _LEFT, self.share * tol
-        assert problem is not None  # ``copy_columns`` came first
+        assert problem is not None  # columns were copied first
         problem.place(self.W[self.chosen], self.b, self.P)
         if problem.term.has_kinks:
             problem.solve_kinks(max(share * min(self.gap, 1.0), 0.3 * tol), self._unit())
