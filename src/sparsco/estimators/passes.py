@@ -10,6 +10,7 @@ from ..data.randomness import Purpose
 from ..data.rows import Matrix
 from ..penalties import GroupL1
 from ..problem.state import Problem
+from ..solver.group_newton import GroupNewton
 
 _LEAST_START = 2000
 """The rows from which a polish is started, at least."""
@@ -27,10 +28,11 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
 def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
-    A polish needs a start that is not far from the optimum, and looks at all rows itself.  That of groups of features
-    starts without features.
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.  ``GroupNewton`` starts
+    without features.
     """
-    if isinstance(problem.penalty, GroupL1) and problem.m == 1 and problem.loss.curved:
+    penalty = problem.penalty
+    if isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
     most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)

@@ -105,7 +105,7 @@ class Restricted(MovingPoint):
     @cached_property
     def group_newton(self) -> GroupNewton | None:
         """Return the solver for groups alone, None for other problems."""
-        if not GroupNewton.serves(self.psi, self.term):
+        if not GroupNewton.serves(self.psi, self.term.loss, self.term.y.shape[1]):
             return None
         return GroupNewton(columns_of(self._rows), self.psi, self.term, self.intercept)
 
