@@ -200,7 +200,7 @@ class Model:
         self._rows, self._loss_now = other._rows, other._loss_now
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
         self.sampling, self._by_sign = other.sampling, other._by_sign
-        self.sampling.begin()
+        self.sampling.begin(self.psi.rho != other.psi.rho)
         other.P = other.slopes = self.P[:0]
         other.dual = None
         assert self.term is not None  # the other model has been solved
@@ -208,6 +208,11 @@ class Model:
             self._steps = -self.restricted.steps
             self.restricted.psi = self.psi.at(self.chosen)
         self._assess(self.term)
+
+    def objective_at(self, P: np.ndarray, W: np.ndarray) -> float:
+        """Return the objective of weights with these margins."""
+        assert self.term is not None
+        return self.term.true_value(P) + self.psi.value(W)
 
     def _assess(self, term: LossTerm) -> None:
         """Compute the objective, the violations and the gap from margins, slopes and gradient."""
