@@ -105,7 +105,8 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
-        columns = _possible(evidence, penalty, local.g, _STEEP if loss.curved else _STEEP_BY_JUMPS)
+        steep = _STEEP_BY_JUMPS if not loss.curved else _STEEP if sample.kappa < 1.0 else _STEEP_OF_ALL
+        columns = _possible(evidence, penalty, local.g, steep)
         local, place = local.at(columns), places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
@@ -126,8 +127,10 @@ def enough_rows(w: np.ndarray) -> int:
     return max(_LEAST_ROWS, _ROWS_PER_FEATURE * int(np.count_nonzero(w, 0).max(initial=0)))
 
 
-_STEEP, _STEEP_BY_JUMPS = 0.9, 0.2
-"""The slope of a column that may become nonzero, as a share of its penalty; slopes of a loss with kinks jump."""
+_STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
+"""The slope of a column that may become nonzero, as a share of its penalty.
+
+The second one is for samples of all rows, whose optimum is sought from far.  Slopes of a loss with kinks jump."""
 
 
 def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> np.ndarray:

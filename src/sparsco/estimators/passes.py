@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix
+from ..engine.run import Run
 from ..penalties import GroupL1
 from ..problem.state import Problem
 from ..solver.group_newton import GroupNewton
@@ -46,6 +47,15 @@ def _mixture(codes: np.ndarray, problem: Problem) -> float:
         return 1.0
     counts = np.bincount(codes.astype(np.int64))
     return float(np.clip(2.0 * (1.0 - counts.max() / len(codes)), 1e-6, 1.0))
+
+
+def are_solved(matrix: Matrix, runs: Sequence[Run]) -> bool:
+    """Return whether one pass is enough: new runs sample all of these rows, and their answers are the optima there."""
+    cost = len(matrix.data) + len(matrix)
+    return all(
+        run.examples == 0 and run.conversion.solves(run.problem) and cost <= run.sample_nonzeros(run.conversion)
+        for run in runs
+    )
 
 
 def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:
