@@ -87,8 +87,8 @@ def polish(
 
     ``lams`` and ``rhos`` give each model its own L1 and L2 weight.  ``passes`` bounds how often the gradient is
     computed; if it was too small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains,
-    q + 2 chains and so on have the targets q, and each is started at the optimum of the next larger strength; rows must
-    be in memory.  Otherwise all models share the reads.
+    q + 2 chains and so on have the targets q, and each is started at the optimum of the next larger strength, or at its
+    own start if that has features and is better; rows must be in memory.  Otherwise all models share the reads.
     """
     passes = passes or PASSES
     models, done = _models(w, b, loss, penalty, lams, rhos, chains, intercept), 0
@@ -187,10 +187,13 @@ def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) ->
     problem, found = run.problem, list[Polished]()
     is_one = is_tied(problem.loss, penalty, problem.lams)
     chains = 0 if problem.lams is None or not rows.in_memory else problem.m // run.targets.copies
+    w, b = answer.w, answer.b
+    if chains:  # smaller strengths start at the optima of larger ones, which are nearer than iterates
+        is_first = problem.lams == problem.lams.max()
+        w, b = np.where(is_first, w, 0.0), np.where(is_first, b, 0.0)
     together = problem.m if is_one or chains else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
-
         lanes = slice(0, chains) if chains else some
 
         def encode(y: np.ndarray, weights: np.ndarray, lanes: slice = lanes) -> tuple[np.ndarray, np.ndarray]:
@@ -200,8 +203,8 @@ def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) ->
         found.append(
             polish(
                 rows.encoded(encode),
-                answer.w[:, some],
-                answer.b[some],
+                w[:, some],
+                b[some],
                 loss=problem.loss,
                 penalty=penalty,
                 lams=None if problem.lams is None else problem.lams[some],

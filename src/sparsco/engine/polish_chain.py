@@ -93,9 +93,9 @@ def _solved_in_turn(
         own = model.W, model.b
         if k:
             model.start_at(chain[k - 1])
-        if k and (are_near or model.objective_at(margins_of(rows.matrix, *own), own[0]) < model.best.f):
-            model.W, model.b = own
-            look(rows, [model])
+            if are_near or (own[0].any() and model.objective_at(margins_of(rows.matrix, *own), own[0]) < model.best.f):
+                model.W, model.b = own
+                look(rows, [model])
         for number in range(passes):
             if number and (model.is_solved(tol) or model.is_stuck):
                 break
