@@ -142,11 +142,10 @@ def _models(
         return [Model(w.copy(), b.copy(), slice(0, m), loss, psi, float(penalty.lam), intercept)]
     models = []
     for q in range(m):
-        lam = float(penalty.lam if lams is None else lams[q])
-        own = penalty._replace(lam=lam, rho=float(penalty.rho if rhos is None else rhos[q]))
-        lane = q % chains if chains else q
+        given = {name: float(each[q]) for name, each in (("lam", lams), ("rho", rhos)) if each is not None}
+        own, lane = penalty._replace(**given), q % chains if chains else q
         args = w[:, [q]], b[[q]], slice(lane, lane + 1), loss, own.blocks(d).of_outputs(1)
-        models.append(Model(*args, lam, intercept))
+        models.append(Model(*args, float(own.lam), intercept))
     return models
 
 
