@@ -13,7 +13,7 @@ import numpy as np
 
 from ..conversions.reservoir import Reservoir
 from ..data import row_sums
-from ..data.rows import Matrix, margins, screened, stack, take_columns
+from ..data.rows import Matrix, margins, stack
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
@@ -59,8 +59,8 @@ class Rows(ABC):
         """Return the rows with these numbers, which ascend."""
 
     @abstractmethod
-    def narrowed(self, columns: np.ndarray) -> Rows:
-        """Return the rows with these columns only, in memory."""
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others, in one pass over the rows."""
 
     @abstractmethod
     def encoded(self, encode: Encode) -> Rows:
@@ -92,11 +92,15 @@ class RowsInMemory(Rows):
         """Return the rows with these numbers, which ascend."""
         return self.matrix if len(numbers) == len(self.matrix) else self.matrix.take(numbers)
 
-    def narrowed(self, columns: np.ndarray) -> Rows:
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others."""
+        return [self.matrix.narrowed(columns) for columns in choices]
+
+    def narrowed(self, columns: np.ndarray) -> RowsInMemory:
         """Return the rows with these columns only."""
         if len(columns) == self.matrix.d:
             return self
-        return RowsInMemory(narrow(self.matrix, columns), self.targets, self.weights)
+        return RowsInMemory(self.matrix.narrowed(columns), self.targets, self.weights)
 
     def encoded(self, encode: Encode) -> Rows:
         """Return the rows with other targets and weights."""
@@ -128,11 +132,10 @@ class RowsInPasses(Rows):
             seen = stop
         return stack(found)
 
-    def narrowed(self, columns: np.ndarray) -> Rows:
-        """Return the rows with these columns only, after a pass over all rows."""
-        parts = [Part(narrow(matrix, columns), y, weights) for matrix, y, weights in self.read()]
-        matrices, targets, weights = zip(*parts, strict=True)
-        return RowsInMemory(stack(list(matrices)), np.concatenate(targets), np.concatenate(weights))
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others, in one pass over the rows."""
+        found = [[matrix.narrowed(columns) for columns in choices] for matrix, _, _ in self.read()]
+        return [stack(list(parts)) for parts in zip(*found, strict=True)]
 
     def encoded(self, encode: Encode) -> Rows:
         """Return the rows with other targets and weights."""
@@ -141,19 +144,6 @@ class RowsInPasses(Rows):
     def in_units(self, units: np.ndarray) -> Rows:
         """Return the rows with each column divided by its unit."""
         return RowsInPasses(lambda: (Part(_in_units(matrix, units), y, weights) for matrix, y, weights in self.read()))
-
-
-def narrow(matrix: Matrix, columns: np.ndarray) -> Matrix:
-    """Return a copy of the rows with these columns only, which get the numbers 0, 1, ..."""
-    if matrix.is_full:
-        n, k = len(matrix), len(columns)
-        data = np.empty((n, k), matrix.data.dtype)
-        take_columns(matrix.array, columns, data)
-        indptr, indices = np.arange(n + 1, dtype=np.int64) * k, np.tile(np.arange(k, dtype=np.uint32), n)
-        return Matrix(indptr, indices, data.reshape(-1), k, True)
-    place = np.full(matrix.d, -1, np.int32)
-    place[columns] = np.arange(len(columns))
-    return Matrix(*screened(matrix.indptr, matrix.indices, matrix.data, place), len(columns))
 
 
 def _in_units(matrix: Matrix, units: np.ndarray) -> Matrix:

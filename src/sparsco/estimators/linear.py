@@ -34,7 +34,7 @@ from .parameters import (
     new_runs,
     tolerance,
 )
-from .passes import counted_rows, rows_for_start, run_passes
+from .passes import are_solved, counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
 _CHECKED_ROWS = 20_000
@@ -114,7 +114,9 @@ class LinearModel(OneExample, Readable):
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
-        passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
+        is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
+        is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
+        passes = 1 if is_solved else self.max_iter
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)

@@ -335,7 +335,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     step_size : "auto", the name of a rule, a step rule record, or a float
         A float is a constant step.
     max_iter : int
-        The largest number of passes over the data in ``fit``.  The automatic choice of alpha makes one pass.
+        The largest number of passes over the data in ``fit``.  The automatic choice of alpha makes one pass, and so
+        does a given alpha if the rows have at most a million numbers, and nothing else is named.
     tol : float or None
         ``fit`` stops when a pass improves the objective by less than this share, ``n_iter_no_change`` times in a row.
     n_iter_no_change : int
