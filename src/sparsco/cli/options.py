@@ -168,9 +168,15 @@ def add_reading(to: argparse.ArgumentParser) -> None:
         action="append",
         metavar="COLUMN=KIND",
         default=[],
-        help="tables: set the kind of a column: numeric, categorical or ignore",
+        help="tables: set the kind of a column: numbers, category, boolean, date or ignored; after a colon, as in "
+        "age=numbers:mean, what is missing becomes",
     )
-    group.add_argument("--missing", choices=("refuse", "zero"), help="tables: how to treat a missing number")
+    group.add_argument(
+        "--missing",
+        choices=("indicator", "mean", "zero", "refuse"),
+        help="tables: what a missing cell becomes (default: indicator, the mean of the first rows and a feature of "
+        "its own)",
+    )
     group.add_argument(
         "--missing-values",
         metavar="A,B,...",
@@ -199,7 +205,7 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
         pairs = [pair.rpartition("=") for pair in given.schema]
         options["schema"] = {name: kind for name, _, kind in pairs}
         if "" in options["schema"]:
-            raise ValueError("--schema needs COLUMN=KIND: the kind is numeric, categorical or ignore.")
+            raise ValueError("--schema needs COLUMN=KIND: the kind is numbers, category, boolean, date or ignored.")
     return options
 
 

@@ -25,6 +25,7 @@ from ..engine.run import PILOT_ROWS, Run
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
+from .described import Described
 
 FIXED = (
     "loss",
@@ -138,6 +139,8 @@ class FitState(LifeCycle, Restored):
 
     long: LongStream | LongHalves | None = None
     """The models of a stream that has outgrown the sample of its runs."""
+    described: Described | None = None
+    """The columns of the tables that were learned; None if the rows were no tables."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()

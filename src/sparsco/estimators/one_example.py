@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -84,6 +85,8 @@ class OneExample(LinearBase):
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
         self.check_fitted()
         self._flush()
+        if self._fit.described is not None and isinstance(x, Mapping):
+            return self.margins_of_record(x)
         row = self._fit.features.row(x)
         if self._fit.phase is not Phase.STREAM:
             model = self.convert()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -234,6 +235,19 @@ class Readable(LinearBase):
         self.check_fitted()
         self.fit_state.is_sparse = False
         return self
+
+    def margins_of_table(self, frame: Any) -> np.ndarray:
+        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned."""
+        described, model = self.fit_state.described, self.convert()
+        assert described is not None
+        parts = [self.margins_of(rows) for rows in described.rows(frame, self.fit_state.features, model)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
+
+    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
+        """Return the margins of a dict of cells of the table that was learned, as ``predict`` has them."""
+        described, model = self.fit_state.described, self.convert()
+        assert described is not None
+        return self.margins_of(described.row(record, self.fit_state.features, model))[0]
 
     def margins_of(self, matrix: Matrix) -> np.ndarray:
         """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""

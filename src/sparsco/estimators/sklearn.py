@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
+from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .fit_state import unchanged_on_error
 from .held_out import by_row_of
@@ -224,6 +225,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
+        if self._fit.described is not None and is_table(X):
+            return self.margins_of_table(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from .description import FIRST_ROWS, NUMBERS
 from .files import STDIN, Files, is_of_system, needed
 from .parsed import Piece
 from .protocol import Position, StreamError
-from .tabular import NUMERIC, Tabular
+from .tabular import Tabular
 
 _ROWS = 1 << 13
 """The number of rows in a piece."""
@@ -26,9 +27,12 @@ class TableStream(Tabular):
         super().__init__(**options)
         self.table = _as_arrow(table)
         self.total = self.table.num_rows
-        self.known_layout = self.lay_out(_types(self.table.schema), "the table")
-        if self.layout.target is not None:
-            kind: Any = self.table.schema.field(self.layout.target).type if self.layout.target_kind == NUMERIC else None
+        schema = self.table.schema
+        self.known = self.describe(schema.names, lambda: _types(schema), "the table")
+        self.known = self.decide(self.known, self.table.slice(0, FIRST_ROWS))
+        if self.known.target is not None:
+            is_number = self.known.target_kind == NUMBERS
+            kind: Any = schema.field(self.known.target).type if is_number else None
             self.label_dtype = np.dtype(object if kind is None else kind.to_pandas_dtype())
 
     def pieces(self, place: Position) -> Iterator[Piece]:
@@ -49,7 +53,9 @@ class ArrowFileStream(Tabular):
             if _types(schema) != _types(schemas[0]):
                 raise StreamError(f"{path}: the columns or their types are not those of {files.paths[0]}.")
         self._rows, self.total = rows, sum(rows)
-        self.known_layout = self.lay_out(_types(schemas[0]), files.paths[0])
+        self.known = self.describe(schemas[0].names, lambda: _types(schemas[0]), files.paths[0])
+        if self.given is None:
+            self.known = self.decide(self.known, self._first_rows())
 
     def origin(self) -> Any:
         return self.files.identity()
@@ -60,6 +66,18 @@ class ArrowFileStream(Tabular):
             path, before = self.files.paths[number], sum(self._rows[:number])
             tables = self._opened(path)[2]
             yield from _pieces_of(self, tables, offset if number == first else 0, number, before, path)
+
+    def _first_rows(self) -> Any:
+        """Return a table of the first rows, of as many files as it takes; None if there are none."""
+        arrow, parts, rows = needed("pyarrow", "tables"), [], 0
+        for path in self.files.paths:
+            with _arrow_errors(f"{path} cannot be read"):
+                for _, part in self._opened(path)[2]:
+                    parts.append(part.slice(0, FIRST_ROWS - rows))
+                    rows += parts[-1].num_rows
+                    if rows == FIRST_ROWS:
+                        return arrow.Table.from_batches(parts).unify_dictionaries()
+        return arrow.Table.from_batches(parts).unify_dictionaries() if parts else None
 
     def _opened(self, path: str) -> _Opened:
         with _arrow_errors(f"{path} cannot be read as {self.format}"):

@@ -13,7 +13,7 @@ from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
 from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
 from ..parts.part import is_record
-from ..streams.tabular import listed
+from ..streams.description import listed
 from ..util import html as html
 from ..util.progress import duration, printable
 from .model_checks import used_columns

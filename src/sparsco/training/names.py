@@ -150,6 +150,10 @@ targets/classes               problem.targets:Classes
 targets/one-vs-rest           problem.targets:OneVsRest
 targets/repeated              problem.targets:Repeated
 
+table/description             streams.description:Description
+table/column                  streams.description:Column
+table/described               estimators.described:Described
+
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names

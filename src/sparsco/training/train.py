@@ -34,7 +34,7 @@ from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
-from .labelled_rows import LabelledRows, are_classes, by_name, first_classes, labels
+from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -253,6 +253,7 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
+        describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
