@@ -298,7 +298,7 @@ class Names(Restored):
             hash(tuple(x))
             values: Any = repeat(1.0, len(x))
         else:
-            values = _values(x)
+            x, values = _named(x)
         self._names.extend(x)
         self._values.extend(values)
         self._lengths.append(len(x))
@@ -318,7 +318,7 @@ class Names(Restored):
 
     def row(self, x: Any) -> Matrix:
         """Return one example as a row of slots; features without a slot are left out."""
-        values = repeat(1.0) if type(x) is list else _values(x)
+        x, values = (x, repeat(1.0)) if type(x) is list else _named(x)
         known = [(self._slots[name], value) for name, value in zip(x, values, strict=False) if name in self._slots]
         slots, data = np.array([slot for slot, _ in known], np.int64), np.array([value for _, value in known], float)
         return self.place(_checked(Matrix(*tidied(np.array([len(known)]), slots, data), self.width)))
@@ -349,8 +349,11 @@ def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
     return defaultdict(count(len(known)).__next__, known)
 
 
-def _values(x: Any) -> Any:
-    """Return the values of a dict; raise a ValueError if one of them is not a number."""
+def _named(x: Any) -> tuple[Any, Any]:
+    """Return names and values of a dict; raise a ValueError if a value is neither a number nor a text nor None.
+
+    A text v under a name is the feature ``name=v``, and None is left out.
+    """
     if type(x) is not dict and not isinstance(x, Mapping):
         raise ValueError(
             f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
@@ -358,9 +361,16 @@ def _values(x: Any) -> Any:
     values = x.values()
     try:
         if math.hypot(*values) <= _LIMIT:
-            return values
+            return x, values
     except TypeError:
-        raise ValueError("x has a value that is not a number.") from None
+        pairs = [(f"{name}={value}", 1.0) if isinstance(value, str) else (name, value) for name, value in x.items()]
+        x = [name for name, value in pairs if value is not None]
+        values = [value for _, value in pairs if value is not None]
+        try:
+            if math.hypot(*values) <= _LIMIT:
+                return x, values
+        except TypeError:
+            raise ValueError("x has a value that is neither a number nor a text.") from None
     raise ValueError(f"x has a value that is not finite, or more than {_LIMIT:g} in all.")
 
 

@@ -11,7 +11,7 @@ from ..data.rows import Matrix
 from ..data.slots import Names
 from ..streams.description import Description
 from ..streams.encoding import Unknown
-from ..streams.features import Encoder, encoder, fingerprints, rows_of
+from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
 from ..streams.records import record_entries
 from ..streams.tables import TableStream
 from ..util.attributes import attributes
@@ -26,26 +26,36 @@ class Described:
     """
 
     _made: tuple[Any, Any, Encoder, Description] | None = None
+    _growing: Encoder | None = None
+    """The encoder of rows to learn, which may bring new names."""
 
     def __init__(self, description: Description, names: Sequence[str] | None = None) -> None:
         self.description, self.names = description, None if names is None else list(names)
 
     def __getstate__(self) -> dict[str, Any]:
-        return attributes(self) | {"_made": None}
+        self._settle()
+        return attributes(self) | {"_made": None, "_growing": None}
 
-    def _reading(self, features: Any, model: Converted) -> tuple[Encoder, Description]:
-        """Return the encoder of names, and the description of the columns that have a weight."""
+    def _settle(self) -> None:
+        """Take over the names that rows to learn have brought."""
+        if isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
+            self.names = list(self._growing.names.values())
+            self.description, self._made = self.description.learned(self.names), None
+
+    def _reading(self, features: Any, model: Converted | None) -> tuple[Encoder, Description]:
+        """Return the encoder of names, and the columns that have a weight; without a model all columns."""
+        self._settle()
         made = self._made
         if made is None or made[0] is not features or made[1] is not model:
             found = self.description
             names = features.names if isinstance(features, Names) else self.names
             if names is None:
-                placing = encoder(found.hash_bits, found.seed, found.signed)
-                needed = found.only(None, labelled=False)
+                placing, used = encoder(found.hash_bits, found.seed, found.signed), None
             else:
-                placing = encoder(names=names, frozen=True)
-                used = np.unique(model.coef.indices).tolist()
-                needed = found.only([names[column] for column in used], labelled=False)
+                placing, used = encoder(names=names, frozen=True), names
+                if model is not None:
+                    used = [names[column] for column in np.unique(model.coef.indices).tolist()]
+            needed = found.only(used if model is not None else None, labelled=False)
             made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
         return made[2], made[3]
 
@@ -55,17 +65,29 @@ class Described:
         stream = TableStream(frame, description=needed, names=placing, predicts=True)
         return [chunk.matrix for chunk in stream]
 
-    def row(self, record: Mapping[str, Any], features: Any, model: Converted) -> Matrix:
+    def row(self, record: Mapping[str, Any], features: Any, model: Converted | None) -> Matrix:
         """Return a dict as one row; a column that it does not have is missing."""
         placing, needed = self._reading(features, model)
         unknown = Unknown()
-        names, values = record_entries(record, needed, unknown)
+        row = _row(record, needed, placing, unknown)
         if sentence := unknown.sentence():
             warn(sentence)
-        keys = fingerprints(names, placing.seed)
+        return row
 
-        def names_of(entries: np.ndarray) -> list[str]:
-            return [names[entry] for entry in entries.tolist()]
+    def to_learn(self, record: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns and values of a dict; new names get new columns."""
+        if self._growing is None:
+            found = self.description
+            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
+        row = _row(record, self.description, self._growing, None)
+        return row.indices.astype(np.int64), row.data
 
-        lengths = np.array([len(names)])
-        return Matrix(*rows_of(placing, lengths, keys, np.array(values, np.float64), names_of), len(placing))
+
+def _row(record: Mapping[str, Any], description: Description, placing: Encoder, unknown: Unknown | None) -> Matrix:
+    names, values = record_entries(record, description, unknown)
+
+    def names_of(entries: np.ndarray) -> list[str]:
+        return [names[entry] for entry in entries.tolist()]
+
+    keys, data = fingerprints(names, placing.seed), np.array(values, np.float64)
+    return Matrix(*rows_of(placing, np.array([len(names)]), keys, data, names_of), len(placing))

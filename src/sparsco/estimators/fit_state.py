@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Self
 
@@ -300,6 +300,8 @@ class FitState(LifeCycle, Restored):
 
     def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
+        if self.described is not None and isinstance(x, Mapping):
+            x = self.described.to_learn(x)
         self.features.note(x)
         try:
             self.noted.append(target(y))  # type: ignore[union-attr]

@@ -86,8 +86,11 @@ class OneExample(LinearBase):
         self.check_fitted()
         self._flush()
         if self._fit.described is not None and isinstance(x, Mapping):
-            return self.margins_of_record(x)
-        row = self._fit.features.row(x)
+            if self._fit.model is not None or self._fit.phase is not Phase.STREAM:
+                return self.margins_of_record(x)
+            row = self._fit.features.find(self._fit.described.row(x, self._fit.features, None))
+        else:
+            row = self._fit.features.row(x)
         if self._fit.phase is not Phase.STREAM:
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept

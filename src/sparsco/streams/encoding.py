@@ -259,6 +259,8 @@ def dates(cells: Any, name: str, marks: Sequence[str] = ()) -> tuple[np.ndarray,
     """Return a column of dates and times as microseconds since 1970 (UTC), and which are missing."""
     arrow = needed("pyarrow", "tables")
     cells, is_ = _decoded(cells), arrow.types
+    if is_.is_floating(cells.type) and cells.is_null(nan_is_null=True).to_numpy(zero_copy_only=False).all():
+        cells = arrow.nulls(len(cells))  # as pandas has a column without any date
     if _is_text(cells.type):
         cells = _dates_of_texts(_marked(cells, marks), name)
     elif is_.is_timestamp(cells.type):

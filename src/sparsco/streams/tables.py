@@ -175,13 +175,34 @@ def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
     return table, roles
 
 
+def _of_pandas(frame: Any) -> Any:
+    """Return a DataFrame of pandas as a table; raise a ValueError that names a column which Arrow cannot hold."""
+    arrow = needed("pyarrow", "tables")
+    names = frame.columns.tolist()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise StreamError(f"the table: two columns have the name {twice!r}: rename one.")
+    try:
+        return arrow.Table.from_pandas(frame, preserve_index=False)
+    except (arrow.ArrowException, TypeError, ValueError):
+        for name in names:
+            try:
+                arrow.array(frame[name], from_pandas=True)
+            except (arrow.ArrowException, TypeError, ValueError):
+                raise StreamError(
+                    f"the table: column {name!r} has values of several types: convert it, for example by "
+                    f"frame[{name!r}].astype(str)."
+                ) from None
+        raise
+
+
 def _as_arrow(table: Any) -> Any:
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
         return table
     is_pandas = type(table).__module__.partition(".")[0] == "pandas"
     if is_pandas and isinstance(table, needed("pandas", "tables of pandas").DataFrame):
-        return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
+        return _of_pandas(table.rename(columns=str))
     if not is_pandas:
         with contextlib.suppress(TypeError, arrow.ArrowInvalid):
             return arrow.table(table)
