@@ -154,8 +154,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         self.n_features_in_ = X.shape[1]
 
     def _note(self, x: Any, y: Any) -> None:
-        super()._note(x, y)
-        names = stored(self, "feature_names_in_")  # for every example: faster than the property
+        self._fit.note(x, self._target, y)
+        names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
