@@ -279,6 +279,12 @@ def income(n=2400):
     return pd.DataFrame({"age": age, "marital": marital, "town": towns, "income": np.where(score > 3, ">50K", "<=50K")})
 
 
+def inspected(path, capsys):
+    capsys.readouterr()
+    assert main(["inspect", path]) == 0
+    return capsys.readouterr().out
+
+
 def test_what_the_training_had_not_is_counted_in_one_warning(tmp_path, capsys, monkeypatch):
     frame = income()
     frame.to_csv(tmp_path / "income.csv", index=False)
@@ -304,6 +310,7 @@ def test_what_the_training_had_not_is_counted_in_one_warning(tmp_path, capsys, m
     with pytest.warns(UserWarning) as told:
         assert main(["predict", "m", "new.csv", "--probability", "--digits", "17", "-o", "p.tsv"]) == 0
     assert [str(each.message) for each in told] == [sentence]
+    assert "column town: category, 13 rare ones pooled as town=other\n" in inspected("m", capsys)
     assert np.loadtxt("p.tsv", skiprows=1).tobytes() == found.tobytes()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -347,6 +354,30 @@ def test_columns_that_are_missing_extra_twice_or_of_another_type():
     assert model.predict(empty).shape == (0,) and model.predict_proba(empty).shape == (0, 2)
     with pytest.raises(ValueError, match="the source has no rows: there is nothing to learn from"):
         train(empty, target="income")
+
+
+def test_a_table_that_narwhals_reads():
+    narwhals, frame = pytest.importorskip("narwhals"), income(600)
+    model = train(narwhals.from_native(frame), target="income", settings=FAST, shuffle=False).estimator
+    expected = train(frame, target="income", settings=FAST, shuffle=False).estimator.decision_function(frame)
+    for native in (frame, pl.from_pandas(frame)):
+        assert model.decision_function(narwhals.from_native(native)).tobytes() == expected.tobytes()
+
+
+def test_columns_of_smaller_models_are_not_needed(tmp_path, capsys, monkeypatch):
+    frame = income()
+    frame["noise"] = np.random.default_rng(1).normal(size=len(frame))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "t.csv", "--target", "income", "-m", "m", "--quiet"]) == 0
+    content = model_files.read("m")
+    used = {content["names"][column] for column in content["coef"]["columns"].tolist()}
+    assert used == {"age", "marital=Married"} < set(content["names"].values())
+    new = frame[["marital", "age"]].head(4)
+    new.to_csv("new.csv", index=False)
+    capsys.readouterr()
+    assert main(["predict", "m", "new.csv"]) == 0
+    assert capsys.readouterr().out.split() == load("m").predict(new).tolist()
 
 
 def test_hashed_tables_have_every_door_too(tmp_path):

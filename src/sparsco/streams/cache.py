@@ -63,6 +63,7 @@ class CacheStream(Stream):
         self.total = self.blocks[-1]["read"] if self.blocks else 0
         self._checked = np.zeros(len(self.blocks), bool)
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+        self.description = from_json(self.manifest.get("description"))  # caches of before have none
         bits = self.identity()["options"].get("hash_bits")
         self.hashed_to = 0 if bits is None else 1 << bits
 
@@ -75,10 +76,6 @@ class CacheStream(Stream):
 
     def recall(self, names: Mapping[int, str]) -> None:
         self._names |= names
-
-    @property
-    def description(self) -> Description | None:
-        return from_json(self.manifest.get("description"))  # caches of before have none
 
     def identity(self) -> dict[str, Any]:
         return self.manifest["identity"]
@@ -307,7 +304,7 @@ class CachedStream(Stream):
         return self.source.remarks()
 
     @property
-    def description(self) -> Description | None:
+    def description(self) -> Description | None:  # type: ignore[override]
         return self.source.description
 
     def recall(self, names: Mapping[int, str]) -> None:

@@ -74,10 +74,8 @@ class Stream:
     label_dtype: np.dtype | None = None
     """The type of labels that came as Python objects, once one was seen; chunks have numbers as float64."""
 
-    @property
-    def description(self) -> Description | None:
-        """Return the description of a table's columns, as far as it is known; None if the source is no table."""
-        return None
+    description: Description | None = None
+    """The description of a table's columns, as far as it is known; None if the source is no table."""
 
     @property
     def names(self) -> Mapping[int, str]:

@@ -45,7 +45,8 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         reader |= {"names": names, "frozen": True}
     description = description_of(content)
     if description is not None:
-        reader = _of_table(reader, description, names, labelled, options)
+        used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
+        reader = _of_table(reader, description, used, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
     try:
