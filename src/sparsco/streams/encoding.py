@@ -146,11 +146,7 @@ def _parts(cells: Any, column: Column, description: Description, seed: int, unkn
             values, parts = read(cells, column.name, description.no_number), []
             holes = np.isnan(values)
         if column.missing == REFUSE and holes.any():
-            raise CellError(
-                int(np.argmax(holes)),
-                f"column {column.name!r} has no {_WORD[column.kind]}: fill it in, or give missing='mean', 'zero' or "
-                "'indicator' (--missing)",
-            )
+            raise no_cell(int(np.argmax(holes)), column)
         values = np.where(holes, column.stands_for_missing, values)
         parts.insert(0, _of_name(column.name, values, None, seed))
     if column.missing == INDICATOR and holes.any():
@@ -160,7 +156,13 @@ def _parts(cells: Any, column: Column, description: Description, seed: int, unkn
     return parts
 
 
-_WORD = {NUMBERS: "number", BOOLEAN: "boolean", DATE: "date"}
+def no_cell(row: int, column: Column) -> CellError:
+    """Return the error of a missing cell that is refused."""
+    word = {NUMBERS: "number", BOOLEAN: "boolean", DATE: "date"}[column.kind]
+    return CellError(
+        row,
+        f"column {column.name!r} has no {word}: fill it in, or give missing='mean', 'zero' or 'indicator' (--missing)",
+    )
 
 
 def _of_name(name: str, values: Any, kept: np.ndarray | None, seed: int) -> Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import numbers as number_types
 from collections.abc import Mapping
@@ -10,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import LARGEST
-from .description import BOOLEAN, CATEGORY, INDICATOR, NUMBERS, POOL, Column, Description
-from .encoding import CellError, Unknown, entries, text_of
+from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, Column, Description
+from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, text_of
 from .files import needed
+
+_EPOCH = dt.datetime(1970, 1, 1)
 
 
 def record_entries(
@@ -26,17 +29,20 @@ def record_entries(
     values: list[float] = []
     try:
         for column in description.features:
-            cell = record.get(column.name)
+            cell: Any = record.get(column.name)
             if isinstance(cell, np.generic):
                 cell = cell.item()
-            missing = is_missing(cell)
-            if column.kind == CATEGORY and (missing or isinstance(cell, str | number_types.Real)):
+            if is_missing(cell):
+                _add_missing(column, unknown, names, values)
+            elif column.kind == CATEGORY and isinstance(cell, str | number_types.Real):
                 _add_category(cell, column, description, unknown, names, values)
-            elif column.kind in (NUMBERS, BOOLEAN) and isinstance(cell, number_types.Real) and not missing:
+            elif column.kind in (NUMBERS, BOOLEAN) and isinstance(cell, number_types.Real):
                 names.append(column.name)
                 values.append(_number(cell, column))
+            elif column.kind == DATE and type(cell) in (dt.date, dt.datetime):
+                _add_date(cell, column, names, values)
             else:
-                _add_others(None if missing else cell, column, description, unknown, names, values)
+                _add_others(cell, column, description, unknown, names, values)
     except CellError as wrong:
         raise ValueError(f"x: {wrong.sentence}.") from None
     return names, values
@@ -61,6 +67,19 @@ def _number(cell: Any, column: Column) -> float:
     return number
 
 
+def _add_missing(column: Column, unknown: Unknown | None, names: list[str], values: list[float]) -> None:
+    if column.kind != CATEGORY:
+        if column.missing == REFUSE:
+            raise no_cell(0, column)
+        names.append(column.name)
+        values.append(column.stands_for_missing)
+    if column.missing == INDICATOR:
+        names.append(column.name + "?")
+        values.append(1.0)
+        if unknown is not None and column.had_holes is False:
+            unknown.count(column, {}, 1)
+
+
 def _add_category(
     cell: Any,
     column: Column,
@@ -71,18 +90,24 @@ def _add_category(
 ) -> None:
     text = text_of(cell)
     if text is None or text in description.no_category:
-        if column.missing == INDICATOR:
-            names.append(column.name + "?")
-            values.append(1.0)
-            if unknown is not None and column.had_holes is False:
-                unknown.count(column, {}, 1)
-        return
+        return _add_missing(column, unknown, names, values)
     pooled = text in column.rare
     if unknown is not None and not column.has_seen(text):
         unknown.count(column, {text: 1})
         pooled = bool(column.rare)
     names.append(f"{column.name}={POOL if pooled else text}")
     values.append(1.0)
+
+
+def _add_date(cell: dt.date, column: Column, names: list[str], values: list[float]) -> None:
+    if isinstance(cell, dt.datetime):
+        cell = cell if cell.tzinfo is None else cell.astimezone(dt.UTC).replace(tzinfo=None)
+        since = cell - _EPOCH
+        time = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    else:
+        time = (cell.toordinal() - _EPOCH.toordinal()) * DAY
+    names += [column.name, f"{column.name}:month={cell.month}", f"{column.name}:weekday={WEEKDAYS[cell.weekday()]}"]
+    values += [float(time - column.origin * DAY) / DAY, 1.0, 1.0]
 
 
 def _add_others(
@@ -93,7 +118,7 @@ def _add_others(
     names: list[str],
     values: list[float],
 ) -> None:
-    """Add the entries of a cell that is not a plain number or text of its column: a date, a missing number, a text."""
+    """Add the entries of a cell that is not of its column's own type, such as the text of a number or a date."""
     arrow = needed("pyarrow", "tables")
     try:
         cells = arrow.array([cell])
