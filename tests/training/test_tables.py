@@ -322,7 +322,9 @@ def test_columns_that_are_missing_extra_twice_or_of_another_type():
     frame = income()
     model = train(frame, target="income", settings=FAST).estimator
     expected = model.predict(frame)
-    assert (model.predict(frame.assign(more=1.0, y=[[1]] * len(frame))) == expected).all()
+    assert (model.predict(frame.assign(more=1.0, y=[[1]] * len(frame), mixed=[1, "a"] * 1200)) == expected).all()
+    constant = train(frame, target="income", settings=FAST | {"alpha": 10.0}).estimator
+    assert constant.n_selected_ == 0 and len(set(constant.predict(frame[["town"]]))) == 1
     for wrong, sentence in [
         (
             frame.drop(columns="age"),

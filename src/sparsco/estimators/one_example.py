@@ -36,6 +36,9 @@ class OneExample(LinearBase):
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
+        A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
+        dict has cells of the table's columns (docs/tables.md).
+
         The example is queued here.  It is learned with a few hundred others, or when the model is read: a call costs
         microseconds.  New features may come at any time.  New classes may come too, unless a first ``partial_fit``
         declared all classes.

@@ -124,6 +124,12 @@ class Description(NamedTuple):
         return [column for column in self.columns if column.kind != IGNORED]
 
     @property
+    def names(self) -> list[str]:
+        """Return the names of the columns that are read: features, target, weight and tag."""
+        roles = (self.target, self.weight, self.tag)
+        return [*(column.name for column in self.features), *(name for name in roles if name is not None)]
+
+    @property
     def is_numeric(self) -> bool:
         """Return whether every feature is a column of the table: there are only numbers, none missing so far."""
         return all(column.kind in (NUMBERS, BOOLEAN) and not column.holes for column in self.features)

@@ -104,11 +104,13 @@ def entries(
     ``cells`` returns the Arrow array of a column by its name.  With ``unknown`` rows are to be predicted: categories
     that the training had not seen are counted there, and belong to the pool of rare ones if there is one.
     """
-    parts = [
-        part
-        for column in description.features
-        for part in _parts(cells(column.name), column, description, seed, unknown)
-    ]
+    features = description.features
+    parts = [part for each in features for part in _parts(cells(each.name), each, description, seed, unknown)]
+    return _side_by_side(parts, n)
+
+
+def _side_by_side(parts: Sequence[Part], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, NamesOf]:
+    """Return the entries of n rows, those of a row one after the other."""
     keys = np.empty((n, len(parts)), np.uint64)
     values, kept = np.empty((n, len(parts))), np.ones((n, len(parts)), bool)
     for k, part in enumerate(parts):

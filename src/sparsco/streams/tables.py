@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class TableStream(Tabular):
 
     def __init__(self, table: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.table = _as_arrow(table)
+        self.table = _as_arrow(table, None if self.given is None else self.given.names)
         self.total = self.table.num_rows
         schema = self.table.schema
         self.known = self.describe(schema.names, lambda: _types(schema), "the table")
@@ -175,13 +175,14 @@ def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
     return table, roles
 
 
-def _of_pandas(frame: Any) -> Any:
+def _of_pandas(frame: Any, wanted: Collection[str] | None) -> Any:
     """Return a DataFrame of pandas as a table; raise a ValueError that names a column which Arrow cannot hold."""
-    arrow = needed("pyarrow", "tables")
-    names = frame.columns.tolist()
+    arrow, names = needed("pyarrow", "tables"), frame.columns.tolist()
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise StreamError(f"the table: two columns have the name {twice!r}: rename one.")
+    if wanted is not None:
+        frame = frame.assign(**{name: None for name in names if frame[name].dtype == object and name not in wanted})
     try:
         return arrow.Table.from_pandas(frame, preserve_index=False)
     except (arrow.ArrowException, TypeError, ValueError):
@@ -196,13 +197,14 @@ def _of_pandas(frame: Any) -> Any:
         raise
 
 
-def _as_arrow(table: Any) -> Any:
+def _as_arrow(table: Any, wanted: Collection[str] | None = None) -> Any:
+    """Return a table of Arrow; where only some columns are ``wanted``, the others may be empty."""
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
         return table
     is_pandas = type(table).__module__.partition(".")[0] == "pandas"
     if is_pandas and isinstance(table, needed("pandas", "tables of pandas").DataFrame):
-        return _of_pandas(table.rename(columns=str))
+        return _of_pandas(table.rename(columns=str), wanted)
     if not is_pandas:
         with contextlib.suppress(TypeError, arrow.ArrowInvalid):
             return arrow.table(table)
