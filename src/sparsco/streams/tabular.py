@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import LARGEST
-from .features import encoder, fingerprints
+from ..text.fingerprints import fingerprints
+from .features import encoder
 from .files import needed
 from .parsed import Parsed, Pieces
 from .protocol import StreamError

@@ -153,6 +153,7 @@ targets/repeated              problem.targets:Repeated
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted
 model/answer                  conversions.averaging:Answer

@@ -1,0 +1,54 @@
+"""The options that turn a text into features."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WORD, CHAR = "word", "char"
+COUNT, BINARY, LOG, TFIDF = "count", "binary", "log", "tfidf"
+WEIGHTINGS = (COUNT, BINARY, LOG, TFIDF)
+LONGEST = 16
+"""The largest number of words or characters in an n-gram."""
+
+
+class TextSpec(NamedTuple):
+    """How a text becomes features: words, phrases of words or n-grams of characters, and their values.
+
+    ``ngrams`` are the least and the largest number of words (or characters) in a feature; None is the default of the
+    analyzer.  ``weighting`` is the value of a feature that occurs c times in a text: c, 1, 1 + log(c), or c times the
+    inverse document frequency.  ``norm`` divides the values of a row by their Euclidean norm.  ``prefix`` is put before
+    all names.
+    """
+
+    analyzer: str = WORD
+    ngrams: tuple[int, int] | None = None
+    lowercase: bool = True
+    strip_accents: bool = False
+    weighting: str = LOG
+    norm: bool = False
+    prefix: str = ""
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Return the least and the largest length of an n-gram."""
+        if self.ngrams is None:
+            return (1, 1) if self.analyzer == WORD else (2, 4)
+        return int(self.ngrams[0]), int(self.ngrams[1])
+
+    def check(self) -> TextSpec:
+        """Return the record itself; raise a ValueError for an option that is not valid."""
+        if self.analyzer not in (WORD, CHAR):
+            raise ValueError(f"analyzer must be 'word' or 'char', not {self.analyzer!r}.")
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(f"weighting must be one of {', '.join(WEIGHTINGS)}, not {self.weighting!r}.")
+        if self.ngrams is not None:
+            is_pair = isinstance(self.ngrams, tuple | list) and len(self.ngrams) == 2
+            if not is_pair or not all(isinstance(n, int) for n in self.ngrams):
+                raise ValueError(f"ngrams must be a pair of whole numbers such as (1, 2), not {self.ngrams!r}.")
+            if not 1 <= self.ngrams[0] <= self.ngrams[1] <= LONGEST:
+                raise ValueError(
+                    f"ngrams must be a pair (low, high) with 1 <= low <= high <= {LONGEST}, not {self.ngrams!r}."
+                )
+        if not isinstance(self.prefix, str):
+            raise ValueError(f"prefix must be a text, not {self.prefix!r}.")
+        return self
