@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections import Counter
 
@@ -33,7 +34,7 @@ def folded(c, lowercase, strip_accents):
         if unicodedata.combining(c):
             return ""
         bare = "".join(x for x in unicodedata.normalize("NFKD", c) if not unicodedata.combining(x))
-        c = bare if len(bare) == 1 and kind_of(bare) == kind_of(c) else c
+        c = bare if len(bare) == 1 and bare < "\U00020000" and kind_of(bare) == kind_of(c) else c
     if not lowercase or ord(c) >= 0x20000:
         return c
     low = c.casefold()
@@ -82,6 +83,9 @@ def features_of(text, spec):
     for start in range(len(tokens)):
         for stop in range(start + low, min(start + high, len(tokens)) + 1):
             found[spec.prefix + between.join(tokens[start:stop])] += 1
+        shape = re.sub("[0-9]", "#", tokens[start])
+        if spec.shapes and spec.analyzer == "word" and low == 1 and shape != tokens[start]:
+            found[spec.prefix + shape] += 1
     if spec.weighting == "binary":
         found = dict.fromkeys(found, 1.0)
     elif spec.weighting == "log":

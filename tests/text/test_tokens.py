@@ -21,17 +21,18 @@ LINES = 100_000 if LONG else 4_000
 PARTS = [
     "don't", "it's", "l'homme", "rock'n'roll", "O\u2019Neill", "don\u2019t\u201d", "x'yz\u0301", "'quoted'",
     "e-mail", "a_b", "Straße", "ẞ", "İstanbul", "ΟΔΥΣΣΕΥΣ", "ﬁn", "Ⱥ", "Å", "A\u030a", "é", "e\u0301", "½",
-    "x²", "12,50", "$$", "£5", "€", "😀", "👨\u200d👩\u200d👧", "👍🏽", "🇩🇪", "1\ufe0f\u20e3", "中文字",
+    "x²", "12,50", "0800x", "50p", "$$", "£5", "€", "😀", "👨\u200d👩\u200d👧", "👍🏽", "🇩🇪", "1\ufe0f\u20e3", "中文字",
     "日本語です", "한국어", "हिन्दी", "שָׁלוֹם", "مرحبا", "\u202brtl\u202c", "\u00ad", "\u200b", "\x00",
     "\x1f", "\t", "\n", "\r", "\u2028", "\u3000", "\ufeff", "\U00020000", "\U000e0041", "\U0010ffff",
     "\U00040000", "\ud7ff", "\ue000", "\uffff", "ͺ", "\u0345", "K", "ſ", "ß", "...", "!", " ", "  ", "",
     "a", "B", "7",
 ]  # fmt: skip
 SPECS = [
-    TextSpec(weighting="count"),
+    TextSpec(weighting="count", norm=False),
     TextSpec(ngrams=(1, 3), strip_accents=True, prefix="message:"),
-    TextSpec(ngrams=(2, 2), lowercase=False, weighting="binary", norm=True),
-    TextSpec("char", (1, 3), norm=True, weighting="count"),
+    TextSpec(ngrams=(2, 2), lowercase=False, weighting="binary"),
+    TextSpec("char", (1, 3), weighting="count"),
+    TextSpec(shapes=False),
     TextSpec("char", strip_accents=True, lowercase=False, weighting="tfidf", prefix="é:"),
 ]
 

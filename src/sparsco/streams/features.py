@@ -18,7 +18,7 @@ from ..jit.dispatch import U, kernel
 from ..text.fingerprints import LOW, NamesOf, fingerprints
 
 MAX_NAMES = 1 << 20
-_FINGERPRINT = (1 << 62) - 1
+FINGERPRINT = (1 << 62) - 1
 _SEEN_BITS = 24
 _MANY_MARKS = 1 << 20
 
@@ -33,7 +33,7 @@ class Vocabulary:
         self.frozen, self._marks = frozen, np.empty(0, np.int32)
         digest = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
         self._began = [len(self._names), digest]
-        keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
+        keys = (fingerprints(self._names, self.seed) & U(FINGERPRINT)).view(np.int64)
         self._columns.make_slots(keys)
         if len(self._columns) < len(self._names):
             raise ValueError("names contains a name twice: each name must be a different feature.")
@@ -75,7 +75,7 @@ class Vocabulary:
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
         """Return the columns of the entries, -1 for those left out."""
-        keys = (keys & U(_FINGERPRINT)).view(np.int64)
+        keys = (keys & U(FINGERPRINT)).view(np.int64)
         if self.frozen:
             return self._columns.slots_of(keys), None
         before = len(self._columns)

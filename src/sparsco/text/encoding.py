@@ -14,6 +14,8 @@ from .fingerprints import NamesOf, to_bytes, to_name
 from .spec import BINARY, LOG, TFIDF, WORD, TextSpec
 from .tokens import characters, counted, weighted, words
 
+_SHAPES = bytes.maketrans(b"0123456789", b"#" * 10)
+
 
 class TextError(ValueError):
     """An error in a text; ``row`` is its number, from 0, and ``sentence`` says what is wrong with it."""
@@ -51,9 +53,9 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
     """
     found = tokens_of(column, spec)
     low, high = spec.lengths
-    lengths = np.diff(found.indptr)
+    lengths, has_shapes = np.diff(found.indptr), spec.shapes and spec.analyzer == WORD and low == 1
     most = int(sum(np.maximum(lengths - n + 1, 0).sum() for n in range(low, high + 1)))
-    room = (high - low + 1) * int(lengths.max(initial=0))
+    most, room = most + int(has_shapes) * len(found.starts), (high - low + 2) * int(lengths.max(initial=0))
     prefix = to_bytes(spec.prefix)
     scratch = np.zeros(len(prefix) + found.text.size, np.uint8)
     scratch[: len(prefix)] = list(prefix)
@@ -67,6 +69,7 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
         found.indptr,
         low,
         high,
+        has_shapes,
         U(seed),
         U(scratch.ctypes.data),
         scratch,
@@ -82,9 +85,11 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
         weighted(indptr, spec.weighting == BINARY, spec.weighting == LOG, spec.norm, values)
 
     def names_of(entries: np.ndarray) -> list[str]:
-        text = found.text
-        places = where[entries].tolist()
-        return [to_name(prefix + text[start : start + n].tobytes()) for start, n in places]
+        names = []
+        for start, n in where[entries].tolist():
+            raw = found.text[start : start + abs(n)].tobytes()
+            names.append(to_name(prefix + (raw if n > 0 else raw.translate(_SHAPES))))
+        return names
 
     return TextEntries(indptr, keys[:size], values, names_of)
 
@@ -109,10 +114,18 @@ def raw_texts(column: Any) -> tuple[np.ndarray, np.ndarray]:
         text, offsets = column
         return np.frombuffer(text, np.uint8), np.asarray(offsets, np.int64)
     if isinstance(column, Sequence | np.ndarray):
-        raw = [b"" if text is None else text.encode("utf-8", "surrogatepass") for text in column]
+        raw = [_encoded(row, text) for row, text in enumerate(column)]
         offsets = np.append(0, np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw))))
         return np.frombuffer(b"".join(raw) + b"\n", np.uint8), offsets.astype(np.int64)
     return _of_arrow(column)
+
+
+def _encoded(row: int, text: Any) -> bytes:
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")  # a lone surrogate is found with the row's other bytes
+    if text is None:
+        return b""
+    raise TextError(row, f"is a {type(text).__name__}, not a str: convert it, or write '' or None for a missing text")
 
 
 def _of_arrow(column: Any) -> tuple[np.ndarray, np.ndarray]:

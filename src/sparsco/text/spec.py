@@ -16,7 +16,8 @@ class TextSpec(NamedTuple):
 
     ``ngrams`` are the least and the largest number of words (or characters) in a feature; None is the default of the
     analyzer.  ``weighting`` is the value of a feature that occurs c times in a text: c, 1, 1 + log(c), or c times the
-    inverse document frequency.  ``norm`` divides the values of a row by their Euclidean norm.  ``prefix`` is put before
+    inverse document frequency.  ``norm`` divides the values of a row by their Euclidean norm.  With
+    ``shapes`` a word with digits also counts as its shape: 50p is a feature, and so is ##p.  ``prefix`` is put before
     all names.
     """
 
@@ -25,7 +26,8 @@ class TextSpec(NamedTuple):
     lowercase: bool = True
     strip_accents: bool = False
     weighting: str = LOG
-    norm: bool = False
+    norm: bool = True
+    shapes: bool = True
     prefix: str = ""
 
     @property

@@ -9,13 +9,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.memory import always_inlined, peek
+from ..jit.memory import always_inlined, peek, word
 from .characters import ALONE, APOSTROPHE, DROPPED, IDEOGRAPHS, LETTER, OTHER, SIZE, SPACE, TAGS
 from .fingerprints import fingerprint
 
-_BLANK, _QUOTE = 32, 39
+_BLANK, _HASH, _QUOTE, _ZERO, _NINE = 32, 35, 39, 48, 57
 _ONE = U(1)
+_UPPER, _THREES = U(0xF0F0F0F0F0F0F0F0), U(0x3030303030303030)
+_LOWER, _TOP = U(0x7F7F7F7F7F7F7F7F), U(0x8080808080808080)
 INVALID = 0
 """The length of a character that is not valid UTF-8."""
 
@@ -166,24 +170,52 @@ def characters(at, offsets, kinds, folded, out, starts, ends, tokens):
     return count, -1
 
 
-@kernel
-def counted(at, starts, ends, tokens, low, high, seed, scratch_at, scratch, fixed, slots, indptr, keys, where, counts):
-    """Write the distinct n-grams of each text in the order of first appearance: fingerprints, places and counts.
+@inlined
+def has_digit(p: Any, end: Any) -> Any:
+    """Return whether one of the digits 0 to 9 is among the bytes of a word: no others there have 3 as upper half."""
+    while p < end:
+        y = (word(p) & _UPPER) ^ _THREES
+        if end - p < U(8):
+            y |= ~U(0) << U(8) * (end - p)
+        if ~((y & _LOWER) + _LOWER | y) & _TOP:  # a byte of y is zero
+            return True
+        p += U(8)
+    return False
 
-    ``scratch`` begins with the ``fixed`` bytes that stand before every name.  ``slots`` is a hash table, a power of two
-    of -1; what it holds of earlier texts is not valid, since their entries have smaller numbers.
+
+@inlined
+def copied(p: Any, end: Any, as_shape: Any, scratch: Any, to: Any) -> Any:
+    """Copy bytes, for a shape with # in place of digits; return the end of the copy."""
+    while p < end:
+        b = peek(p)
+        scratch[to] = _HASH if as_shape and b >= _ZERO and b <= _NINE else b
+        p, to = p + U(1), to + U(1)
+    return to
+
+
+@kernel
+def counted(
+    at, starts, ends, tokens, low, high, shapes, seed, scratch_at, scratch, fixed, slots, indptr, keys, where, counts
+):
+    """Write the distinct features of each text in the order of first appearance: fingerprints, places and counts.
+
+    These are n-grams of ``low`` to ``high`` tokens, and with ``shapes`` the shape of each token with digits, whose
+    place has a negative length.  ``scratch`` begins with the ``fixed`` bytes that stand before every name.  ``slots``
+    is a hash table, a power of two of -1; what it holds of earlier texts is not valid, since their entries have smaller
+    numbers.
     """
     to, mask = U(0), U(slots.size) - _ONE
     for i in range(tokens.size - 1):
         first, stop = to, U(tokens[i + 1])
-        for j in range(tokens[i], tokens[i + 1]):
-            start, last = U(starts[U(j)]), min(U(j) + U(high), stop)
-            for k in range(U(j) + U(low) - _ONE, last):
-                n = U(ends[U(k)]) - start
-                if fixed:
-                    for b in range(n):
-                        scratch[U(fixed) + U(b)] = peek(at + start + U(b))
-                    key = fingerprint(scratch_at, U(fixed) + n, seed)
+        for j in range(U(tokens[i]), stop):
+            start, last = U(starts[j]), min(j + U(high), stop)
+            more = U(1) if shapes and has_digit(at + start, at + U(ends[j])) else U(0)
+            for k in range(j + U(low) - _ONE, last + more):
+                is_shape = k == last
+                n = U(ends[j if is_shape else k]) - start
+                if fixed or is_shape:
+                    size = copied(at + start, at + start + n, is_shape, scratch, U(fixed))
+                    key = fingerprint(scratch_at, size, seed)
                 else:
                     key = fingerprint(at + start, n, seed)
                 slot = (key ^ key >> U(29)) & mask
@@ -195,7 +227,7 @@ def counted(at, starts, ends, tokens, low, high, seed, scratch_at, scratch, fixe
                     counts[U(entry)] += 1.0
                 else:
                     slots[slot], keys[to], counts[to] = to, key, 1.0
-                    where[to, 0], where[to, 1] = start, n
+                    where[to, 0], where[to, 1] = start, -np.int64(n) if is_shape else np.int64(n)
                     to += _ONE
         indptr[i + 1] = to
     return to

@@ -32,6 +32,7 @@ COMPILED = (
     "conversions/gradient_phase.py",
     "text/characters.py",
     "text/fingerprints.py",
+    "text/frequencies.py",
     "text/tokens.py",
     "streams/numbers.py",
     "streams/features.py",
