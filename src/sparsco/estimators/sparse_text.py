@@ -249,10 +249,11 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> Iterator[TextEntries]:
         """Yield the features of some texts at a time."""
-        spec, (text, offsets) = self._spec(), raw_texts(_texts(X))
-        for start in range(0, max(len(offsets) - 1, 1), _ROWS):
+        spec, (text, begins, stops) = self._spec(), raw_texts(_texts(X))
+        for start in range(0, max(len(begins), 1), _ROWS):
+            some = slice(start, start + _ROWS)
             try:
-                yield text_entries((text, offsets[start : start + _ROWS + 1]), spec, self.seed)
+                yield text_entries((text, begins[some], stops[some]), spec, self.seed)
             except TextError as error:
                 raise TextError(start + error.row, error.sentence) from None
 

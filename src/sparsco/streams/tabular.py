@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import LARGEST
+from ..text.encoding import TextEntries, TextError, joined, text_entries
 from ..text.fingerprints import fingerprints
+from ..text.spec import TextSpec, spec_of
 from .features import encoder
 from .files import needed
 from .parsed import Parsed, Pieces
 from .protocol import StreamError
 
-NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
+NUMERIC, CATEGORICAL, TEXT, IGNORE = "numeric", "categorical", "text", "ignore"
 OTHERS = "*"
 """The key of a schema for all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
@@ -41,10 +43,11 @@ class Tabular(Pieces):
     """A stream of the rows of tables.
 
     ``target`` names the column to predict.  By default it is the one called target, label, y or class; None means no
-    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numeric", "categorical"
-    or "ignore", and "*" to the kind of all others.  Without "*" these follow from their type, in text from their first
-    megabyte.  A missing category has no entry; a missing number is an error unless ``missing="zero"``.  ``optional``
-    lists "weight" and "tag" if those columns may be absent.
+    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numeric",
+    "categorical", "text" or "ignore", and "*" to the kind of all others.  Without "*" these follow from their type, in
+    text from their first megabyte.  ``text`` names columns of texts, or maps them to a `TextSpec`; ``text_options`` are
+    the options of one for all of them.  A missing category has no entry; a missing number is an error unless
+    ``missing="zero"``.  ``optional`` lists "weight" and "tag" if those columns may be absent.
     """
 
     known_layout: Layout | None = None
@@ -61,6 +64,8 @@ class Tabular(Pieces):
         weight: str | None = None,
         tag: str | None = None,
         schema: Mapping[str, str] | None = None,
+        text: str | Sequence[str] | Mapping[str, TextSpec] = (),
+        text_options: Mapping[str, Any] | None = None,
         optional: Sequence[str] = (),
         missing: str = "refuse",
         hash_bits: int | None = None,
@@ -72,15 +77,18 @@ class Tabular(Pieces):
         if missing not in ("refuse", "zero"):
             raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
         for name, kind in (schema or {}).items():
-            if kind not in (NUMERIC, CATEGORICAL, IGNORE):
-                raise ValueError(f"schema has {kind!r} for {name!r}: choose numeric, categorical or ignore.")
-        self.asked = target, weight, tag, dict(schema or {})
+            if kind not in (NUMERIC, CATEGORICAL, TEXT, IGNORE):
+                raise ValueError(f"schema has {kind!r} for {name!r}: choose numeric, categorical, text or ignore.")
+        texts = [text] if isinstance(text, str) else list(text)
+        self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
+        self.text_spec, self.texts = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
         self.optional, self.missing = list(optional), missing
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
+        texts = {"text": list(self.text_spec)} if TEXT in self.asked[3].values() else {}
+        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | texts
 
     @property
     def layout(self) -> Layout:
@@ -131,13 +139,17 @@ class Tabular(Pieces):
                         f"{source}: column {name!r} has the type {type}, neither a number nor a category: give "
                         f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), 'categorical' or 'numeric'."
                     )
+        is_only = len([kind for kind in kinds.values() if kind != IGNORE]) == 1
+        for name, kind in kinds.items():
+            if kind == TEXT and name not in self.texts:
+                self.texts[name] = self.text_spec._replace(prefix="" if is_only else f"{name}:")
         kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
         return Layout(tuple(types), kinds, target, kind, weight, tag)
 
     def parsed(self, batch: Any, lines: int) -> Parsed:
         """Return the rows of a record batch; an error names a row, counted from 1."""
         n, layout = batch.num_rows, self.layout
-        features = [(name, kind) for name, kind in layout.kinds.items() if kind != IGNORE]
+        features = [(name, kind) for name, kind in layout.kinds.items() if kind not in (TEXT, IGNORE)]
         keys = np.empty((n, len(features)), np.uint64)
         values, kept = np.ones((n, len(features))), np.ones((n, len(features)), bool)
         texts: list[Any] = []
@@ -154,6 +166,7 @@ class Tabular(Pieces):
                     known = fingerprints([f"{name}={category}" for category in categories], self.seed)
                     keys[:, k] = np.append(known, np.uint64(0))[codes]
                 texts.append(label)
+            columns = [self._text_of(batch, name) for name, kind in layout.kinds.items() if kind == TEXT]
             y = np.full(n, np.nan)
             if layout.target is not None:
                 column = batch.column(layout.columns.index(layout.target))
@@ -180,7 +193,19 @@ class Tabular(Pieces):
                 found.append(name if coded is None else f"{name}={coded[1][coded[0][row]]}")
             return found
 
-        return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
+        if features or not columns:
+            columns = [TextEntries(indptr, keys[kept], values[kept], names_of), *columns]
+        indptr, found, numbers, names = joined(columns)
+        return Parsed(lines, indptr, found, numbers, y, weights, tags, names_of=names)
+
+    def _text_of(self, batch: Any, name: str) -> TextEntries:
+        """Return the features of a column of texts."""
+        try:
+            return text_entries(batch.column(self.layout.columns.index(name)), self.texts[name], self.seed)
+        except TextError as error:
+            raise _CellError(error.row, f"column {name!r} has a text that {error.sentence}") from None
+        except needed("pyarrow", "tables").ArrowException as error:
+            raise _CellError(0, f"column {name!r} cannot be read as text: {error}") from error
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

@@ -46,10 +46,10 @@ class Tokens(NamedTuple):
 def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
     """Return the features of texts.
 
-    ``column`` is a pyarrow array of strings, a sequence of str, or a pair of bytes and offsets.  A missing text has no
-    features.  Keys are those of `fingerprints` with this seed.  With ``weighting="tfidf"`` values are counts: whoever
-    knows the frequencies of documents weights them, and divides by the norm.  Raises a TextError for a text that is not
-    valid UTF-8.
+    ``column`` is a pyarrow array of strings, a sequence of str, or a tuple of bytes and offsets (or of bytes, begins
+    and ends).  A missing text has no features.  Keys are those of `fingerprints` with this seed.  With
+    ``weighting="tfidf"`` values are counts: whoever knows the frequencies of documents weights them, and divides by the
+    norm.  Raises a TextError for a text that is not valid UTF-8.
     """
     found = tokens_of(column, spec)
     low, high = spec.lengths
@@ -94,29 +94,51 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
     return TextEntries(indptr, keys[:size], values, names_of)
 
 
+def joined(parts: Sequence[TextEntries]) -> TextEntries:
+    """Return the entries of several columns, row by row: those of the first column, then those of the next."""
+    if len(parts) == 1:
+        return parts[0]
+    n, sizes = len(parts[0].indptr) - 1, [len(part.keys) for part in parts]
+    rows = np.concatenate([np.repeat(np.arange(n), np.diff(part.indptr)) for part in parts])
+    order, starts = np.argsort(rows, kind="stable"), np.append(0, np.cumsum(sizes))
+
+    def names_of(entries: np.ndarray) -> list[str]:
+        places = order[entries]
+        found = np.empty(len(places), object)
+        for part, start, stop in zip(parts, starts, starts[1:], strict=False):
+            own = np.flatnonzero((places >= start) & (places < stop))
+            found[own] = part.names_of(places[own] - start)
+        return found.tolist()
+
+    keys, values = np.concatenate([part.keys for part in parts]), np.concatenate([part.values for part in parts])
+    return TextEntries(np.sum([part.indptr for part in parts], 0), keys[order], values[order], names_of)
+
+
 def tokens_of(column: Any, spec: TextSpec) -> Tokens:
     """Return the tokens of texts: words, or characters."""
-    text, offsets = raw_texts(column)
+    text, begins, stops = raw_texts(column)
     kinds, folded = forms(spec.lowercase, spec.strip_accents)
-    most = int(offsets[-1] - offsets[0])
+    most = int((stops - begins).sum())
     out = np.empty(2 * most + PADDING, np.uint8)
-    starts, ends, tokens = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(offsets.size, np.int64)
+    starts, ends, tokens = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(begins.size + 1, np.int64)
     kernel = words if spec.analyzer == WORD else characters
-    count, wrong = kernel(U(text.ctypes.data), offsets, kinds, folded, out, starts, ends, tokens)
+    count, wrong = kernel(U(text.ctypes.data), begins, stops, kinds, folded, out, starts, ends, tokens)
     if wrong >= 0:
         raise TextError(int(wrong), "is not valid UTF-8: convert it, for example by iconv -f LATIN1 -t UTF-8")
     return Tokens(out, starts[:count], ends[:count], tokens)
 
 
-def raw_texts(column: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bytes of texts, and the offset of each and of the end."""
+def raw_texts(column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return some bytes, and where in them each text begins and ends."""
     if isinstance(column, tuple):
-        text, offsets = column
-        return np.frombuffer(text, np.uint8), np.asarray(offsets, np.int64)
+        text, *bounds = column
+        begins, stops = bounds if len(bounds) == 2 else (bounds[0][:-1], bounds[0][1:])
+        return np.frombuffer(text, np.uint8), np.asarray(begins, np.int64), np.asarray(stops, np.int64)
     if isinstance(column, Sequence | np.ndarray):
         raw = [_encoded(row, text) for row, text in enumerate(column)]
-        offsets = np.append(0, np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw))))
-        return np.frombuffer(b"".join(raw) + b"\n", np.uint8), offsets.astype(np.int64)
+        lengths = np.fromiter(map(len, raw), np.int64, len(raw))
+        stops = np.cumsum(lengths)
+        return np.frombuffer(b"".join(raw) + b"\n", np.uint8), stops - lengths, stops
     return _of_arrow(column)
 
 
@@ -128,7 +150,7 @@ def _encoded(row: int, text: Any) -> bytes:
     raise TextError(row, f"is a {type(text).__name__}, not a str: convert it, or write '' or None for a missing text")
 
 
-def _of_arrow(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def _of_arrow(column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     import pyarrow as arrow
 
     if isinstance(column, arrow.ChunkedArray):
@@ -140,6 +162,7 @@ def _of_arrow(column: Any) -> tuple[np.ndarray, np.ndarray]:
     is_large = arrow.types.is_large_string(column.type)
     _, places, text = column.buffers()
     if not len(column) or text is None:
-        return np.zeros(1, np.uint8), np.zeros(len(column) + 1, np.int64)
+        return np.zeros(1, np.uint8), np.zeros(len(column), np.int64), np.zeros(len(column), np.int64)
     offsets = np.frombuffer(places, np.int64 if is_large else np.int32)[column.offset :][: len(column) + 1]
-    return np.frombuffer(text, np.uint8), offsets.astype(np.int64)
+    offsets = offsets.astype(np.int64)
+    return np.frombuffer(text, np.uint8), offsets[:-1], offsets[1:]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 WORD, CHAR = "word", "char"
 COUNT, BINARY, LOG, TFIDF = "count", "binary", "log", "tfidf"
@@ -35,7 +36,7 @@ class TextSpec(NamedTuple):
         """Return the least and the largest length of an n-gram."""
         if self.ngrams is None:
             return (1, 1) if self.analyzer == WORD else (2, 4)
-        return int(self.ngrams[0]), int(self.ngrams[1])
+        return self.ngrams
 
     def check(self) -> TextSpec:
         """Return the record itself; raise a ValueError for an option that is not valid."""
@@ -54,3 +55,18 @@ class TextSpec(NamedTuple):
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix must be a text, not {self.prefix!r}.")
         return self
+
+
+def spec_of(options: TextSpec | Mapping[str, Any] | None) -> TextSpec:
+    """Return the record of some options of rows that are read one by one; raise a ValueError if one is not valid."""
+    if not isinstance(options, TextSpec):
+        for name in options or {}:
+            if name not in TextSpec._fields:
+                raise ValueError(f"text_options has {name!r}: choose from {', '.join(TextSpec._fields)}.")
+        options = TextSpec(**dict(options or {}))
+    if options.weighting == TFIDF:
+        raise ValueError(
+            "weighting='tfidf' needs the frequencies of texts, which readers do not count: choose 'log', or use "
+            "SparseText in a pipeline."
+        )
+    return options._replace(ngrams=options.lengths).check()

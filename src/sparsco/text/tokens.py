@@ -77,15 +77,15 @@ def put(out: Any, to: Any, code: Any) -> Any:
 
 
 @kernel
-def words(at, offsets, kinds, folded, out, starts, ends, tokens):
+def words(at, begins, stops, kinds, folded, out, starts, ends, tokens):
     """Write the words of texts; return their number and the first text that is not UTF-8 (-1: none).
 
     A word is a run of letters, digits, marks and underscores, or one character of the class ALONE.  An apostrophe
     belongs to a word if one or two Latin letters follow it and end there: don't, it's, but l'homme is two words.
     """
     to, count = U(0), U(0)
-    for i in range(offsets.size - 1):
-        p, end, inside = at + U(offsets[i]), at + U(offsets[i + 1]), False
+    for i in range(begins.size):
+        p, end, inside = at + U(begins[i]), at + U(stops[i]), False
         while p < end:
             code, length = U(peek(p)), U(1)
             if code >= U(0x80):
@@ -142,14 +142,14 @@ def _joins(p: Any, end: Any, kinds: Any) -> Any:
 
 
 @kernel
-def characters(at, offsets, kinds, folded, out, starts, ends, tokens):
+def characters(at, begins, stops, kinds, folded, out, starts, ends, tokens):
     """Write the characters of texts as tokens, with one blank for each run of white space between others.
 
     Return the number of characters and the first text that is not UTF-8 (-1: none).
     """
     to, count = U(0), U(0)
-    for i in range(offsets.size - 1):
-        p, end, waits, first = at + U(offsets[i]), at + U(offsets[i + 1]), False, count
+    for i in range(begins.size):
+        p, end, waits, first = at + U(begins[i]), at + U(stops[i]), False, count
         while p < end:
             code, length = decoded(p, end)
             if length == U(INVALID):

@@ -13,6 +13,7 @@ from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.tables import Tabular
+from ..streams.texts import LabelledTexts
 
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
@@ -95,11 +96,14 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read; for tables with the layout that was found."""
     source = stream.source if isinstance(stream, CachedStream) else stream
     found = {name: option for name, option in options.items() if name != "cache"}
-    layout = source.laid_out() if isinstance(source, Tabular) else None
-    if layout is not None:
+    if isinstance(source, Tabular) and (layout := source.laid_out()) is not None:
         found |= {"target": layout.target, "schema": dict(layout.kinds)}
+        found |= {"text": dict(source.texts)} if source.texts else {}
+        found.pop("text_options", None)
         if layout.target is not None:
             found["schema"][layout.target] = layout.target_kind
+    if isinstance(source, LabelledTexts):
+        found["text_options"] = source.text_spec
     return found
 
 

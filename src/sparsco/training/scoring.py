@@ -13,7 +13,7 @@ from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.protocol import unlabelled
-from ..streams.tabular import IGNORE, OTHERS
+from ..streams.tabular import IGNORE, OTHERS, TEXT
 from ..util.progress import printable
 from .labelled_rows import by_name, labels
 from .model_files import restored
@@ -47,6 +47,8 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         reader |= _of_table(content, names, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
+    elif "text_options" in content["extra"].get("reader", {}) and source == "-":
+        reader.setdefault("format", "text")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:
@@ -60,8 +62,10 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
 
 def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the reader: those of the training, and others that do not change the features."""
-    own = content["extra"].get("reader", {})
-    for name in ("hash_bits", "quadratic", "zero_based"):
+    own, options = content["extra"].get("reader", {}), dict(options)
+    if sorted(options.get("text", ())) == sorted(own.get("text", ())):
+        options.pop("text", None)  # the model knows how these columns are read
+    for name in ("hash_bits", "quadratic", "zero_based", "text", "text_options"):
         if name in options and options[name] != own.get(name):
             was = f"{name}={own[name]!r}" if name in own else f"no {name}"
             raise ValueError(f"{name}={options[name]!r}: the model was trained with {was}; leave it out.")
@@ -83,7 +87,7 @@ def _of_table(
     if names is not None:
         parts = [name.split("=") for name in names]
         used = {"=".join(part[:k]) for part in parts for k in range(1, len(part) + 1)}
-        schema = {name: kind for name, kind in schema.items() if name in used}
+        schema = {name: kind for name, kind in schema.items() if name in used or kind == TEXT}
     found: dict[str, Any] = {"optional": [role for role in ("weight", "tag") if role not in options]}
     if not labelled:
         found["target"] = None
