@@ -12,9 +12,7 @@ from ..jit.memory import PADDING
 from .characters import forms
 from .fingerprints import NamesOf, to_bytes, to_name
 from .spec import BINARY, LOG, TFIDF, WORD, TextSpec
-from .tokens import characters, counted, weighted, words
-
-_SHAPES = bytes.maketrans(b"0123456789", b"#" * 10)
+from .tokens import characters, counted, lines, weighted, words
 
 
 class TextError(ValueError):
@@ -85,11 +83,11 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
         weighted(indptr, spec.weighting == BINARY, spec.weighting == LOG, spec.norm, values)
 
     def names_of(entries: np.ndarray) -> list[str]:
-        names = []
-        for start, n in where[entries].tolist():
-            raw = found.text[start : start + abs(n)].tobytes()
-            names.append(to_name(prefix + (raw if n > 0 else raw.translate(_SHAPES))))
-        return names
+        places = where[entries]
+        raw = np.empty(int(np.abs(places[:, 1]).sum()) + len(places), np.uint8)
+        lines(U(found.text.ctypes.data), places, raw)
+        names = to_name(raw.tobytes()).split("\n")[: len(places)]
+        return [spec.prefix + name for name in names] if prefix else names
 
     return TextEntries(indptr, keys[:size], values, names_of)
 

@@ -16,7 +16,7 @@ from ..jit.memory import always_inlined, peek, word
 from .characters import ALONE, APOSTROPHE, DROPPED, IDEOGRAPHS, LETTER, OTHER, SIZE, SPACE, TAGS
 from .fingerprints import fingerprint
 
-_BLANK, _HASH, _QUOTE, _ZERO, _NINE = 32, 35, 39, 48, 57
+_NEWLINE, _BLANK, _HASH, _QUOTE, _ZERO, _NINE = 10, 32, 35, 39, 48, 57
 _ONE = U(1)
 _UPPER, _THREES = U(0xF0F0F0F0F0F0F0F0), U(0x3030303030303030)
 _LOWER, _TOP = U(0x7F7F7F7F7F7F7F7F), U(0x8080808080808080)
@@ -231,6 +231,17 @@ def counted(
                     to += _ONE
         indptr[i + 1] = to
     return to
+
+
+@kernel
+def lines(at, where, out):
+    """Write the names of entries at these places, each with a newline behind it; no name contains one."""
+    to = U(0)
+    for i in range(where.shape[0]):
+        start, n = at + U(where[i, 0]), where[i, 1]
+        to = copied(start, start + U(abs(n)), n < 0, out, to)
+        out[to] = _NEWLINE
+        to += _ONE
 
 
 @kernel
