@@ -12,7 +12,6 @@ from ..jit.memory import PADDING
 from .characters import forms
 from .fingerprints import NamesOf, to_bytes, to_name
 from .spec import BINARY, LOG, TFIDF, WORD, TextSpec
-from .tokens import characters, counted, lines, weighted, words
 
 
 class TextError(ValueError):
@@ -49,6 +48,8 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
     ``weighting="tfidf"`` values are counts: whoever knows the frequencies of documents weights them, and divides by the
     norm.  Raises a TextError for a text that is not valid UTF-8.
     """
+    from .tokens import counted, lines, weighted  # compiled: only programs that read texts load it
+
     found = tokens_of(column, spec)
     low, high = spec.lengths
     lengths, has_shapes = np.diff(found.indptr), spec.shapes and spec.analyzer == WORD and low == 1
@@ -114,6 +115,8 @@ def joined(parts: Sequence[TextEntries]) -> TextEntries:
 
 def tokens_of(column: Any, spec: TextSpec) -> Tokens:
     """Return the tokens of texts: words, or characters."""
+    from .tokens import characters, words
+
     text, begins, stops = raw_texts(column)
     kinds, folded = forms(spec.lowercase, spec.strip_accents)
     most = int((stops - begins).sum())
