@@ -476,3 +476,24 @@ def test_huge_and_hostile_categories(tmp_path):
     save(model, tmp_path / "m")
     again = load(tmp_path / "m")
     assert [again.predict_one({"k": word}) for word in words] == again.predict(frame).tolist()[: len(words)]
+
+
+def test_columns_of_texts_have_every_door_too(tmp_path):
+    frame = income(600)
+    frame["about"] = [f"{'buy now' if k % 3 else 'see you'} {k % 5} {label}" for k, label in enumerate(frame.income)]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    trained = train(tmp_path / "t.csv", target="income", text="about", settings=FAST, shuffle=False)
+    model = load(save(trained.estimator, tmp_path / "m"))
+    assert "about: text, words" in trained.notes
+    new = frame.drop(columns="income").head(30)
+    new.loc[3, "about"] = None
+    new.to_csv(tmp_path / "new.csv", index=False)
+    new.to_json(tmp_path / "new.jsonl", orient="records", lines=True)
+    expected = model.decision_function(new)
+    by_dict = np.array([model._margins_one(record)[0] for record in new.to_dict("records")])
+    assert expected.tobytes() == model.decision_function(pl.from_pandas(new)).tobytes() == by_dict.tobytes()
+    for name in ("new.csv", "new.jsonl"):
+        own, stream = opened_for(model_files.read(tmp_path / "m"), tmp_path / name, False)
+        assert np.concatenate([own.margins_of(chunk.matrix)[:, 0] for chunk in stream]).tobytes() == expected.tobytes()
+    assert any(name.startswith("about:") for name in model.feature_names_)
+    assert from_json(to_json(trained.stream.description)) == trained.stream.description

@@ -198,16 +198,21 @@ class Readable(LinearBase):
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
-    def names_of_slots(self, slots: np.ndarray) -> list[str]:
-        """Return the names of features by their slots; a column without a name is called by its number."""
+    def names_of_slots(self, slots: np.ndarray, given: Any = None) -> list[str]:
+        """Return the names of features by their slots; a column without a name is called by its number.
+
+        ``given`` are names of all columns.
+        """
         features = self.fit_state.features
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
-        columns, names = features.to_columns(slots).tolist(), self.column_names
+        columns, names = features.to_columns(slots).tolist(), self.column_names if given is None else given
+        if names is not None and len(names) < self.n_features_in_:
+            raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         return [f"x{column}" if names is None else str(names[column]) for column in columns]
 
-    def summary(self, top: int = 20) -> Summary:
+    def summary(self, top: int = 20, names: Any = None) -> Summary:
         """Return the table of the selected features: name, weight, weight times spread, and how often they occur.
 
         The spread of a column is its standard deviation, so that the strongest features come first whatever their
@@ -217,12 +222,15 @@ class Readable(LinearBase):
         ----------
         top : int
             The number of features that are shown.
+        names : sequence of str, optional
+            The names of all columns, if the model does not know them: in a pipeline,
+            ``pipeline[-1].summary(names=pipeline[:-1].get_feature_names_out())``.
 
         Returns
         -------
         Summary
         """
-        return summary_of(self, top)
+        return summary_of(self, top, names)
 
     def sparsify(self) -> Self:
         """Change ``coef_`` to a scipy sparse array from now on; learning goes on as before."""

@@ -75,12 +75,12 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
-def summary_of(model: Any, top: int) -> Summary:
-    """Return the summary of a fitted model."""
+def summary_of(model: Any, top: int, given: Any = None) -> Summary:
+    """Return the summary of a fitted model; ``given`` are the names of its columns, if it does not know them."""
     solved = model.convert_with_columns()
     coef = solved.coef
     used = np.unique(coef.indices)
-    names = dict(zip(used.tolist(), model.names_of_slots(used), strict=True))
+    names = dict(zip(used.tolist(), model.names_of_slots(used, given), strict=True))
     spread = share = np.full(coef.shape[1], np.nan)
     if solved.columns is not None:
         spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())

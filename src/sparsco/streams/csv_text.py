@@ -23,8 +23,9 @@ class CsvStream(TextStream, Tabular):
     """A stream of the rows of CSV or TSV text; the other options are those of :class:`Tabular`.
 
     ``header=False`` is for files without a header, whose columns are called 0, 1, 2, ...  ``delimiter`` is one
-    character.  ``missing_values`` are the texts of missing cells; by default empty ones and, in place of a number, the
-    usual words such as NA.
+    character.  ``quotes=False`` is for text in which quotation marks are ordinary characters: otherwise a cell that
+    begins with one goes on to the next.  ``missing_values`` are the texts of missing cells; by default empty ones and,
+    in place of a number, the usual words such as NA.
     """
 
     format, quoted, infers, line = "csv", True, True, "line"
@@ -35,6 +36,7 @@ class CsvStream(TextStream, Tabular):
         *,
         delimiter: str = ",",
         header: bool = True,
+        quotes: bool = True,
         missing_values: Sequence[str] | None = None,
         block_bytes: int = 1 << 21,
         threads: int | None = None,
@@ -44,7 +46,7 @@ class CsvStream(TextStream, Tabular):
         Tabular.__init__(self, **options)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
-        self.delimiter, self.header = delimiter, bool(header)
+        self.delimiter, self.header, self.quoted = delimiter, bool(header), bool(quotes)
         if missing_values is not None:
             self.marks = list(missing_values), list(missing_values)
         given = self.given
@@ -55,6 +57,7 @@ class CsvStream(TextStream, Tabular):
         return super().settings() | {
             "delimiter": self.delimiter,
             "header": self.header,
+            **({} if self.quoted else {"quotes": False}),
             "missing_values": None if self.marks is None else list(self.marks),
         }
 
@@ -69,7 +72,7 @@ class CsvStream(TextStream, Tabular):
     @property
     def description(self) -> Description | None:  # type: ignore[override]
         if self.known is None:
-            block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
+            block = next(self.files.blocks(self.block_bytes, quoted=self.quoted), None) if self.repeatable else None
             if block is None:
                 return None
             self._look(block)
@@ -97,13 +100,18 @@ class CsvStream(TextStream, Tabular):
             return Parsed.none((skipped + self._line(text, row), sentence))
         return parsed
 
+    @property
+    def _quoting(self) -> Any:
+        """Return the constant of Python's csv module."""
+        return csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
         """Return the header's names, and the number of bytes it takes."""
         stop = text.find(b"\n") + 1
-        while text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
+        while self.quoted and text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
             stop = text.find(b"\n", stop) + 1
         row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
-        names = next(csv.reader([row], delimiter=self.delimiter), [])
+        names = next(csv.reader([row], delimiter=self.delimiter, quoting=self._quoting), [])
         return names if self.header else [str(k) for k in range(len(names))], stop
 
     def _look(self, block: Block) -> None:
@@ -132,7 +140,11 @@ class CsvStream(TextStream, Tabular):
                 read_options=self._csv.ReadOptions(
                     column_names=list(columns or self.columns), use_threads=False, block_size=len(text) + 1
                 ),
-                parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                parse_options=self._csv.ParseOptions(
+                    delimiter=self.delimiter,
+                    quote_char='"' if self.quoted else False,
+                    newlines_in_values=self.quoted,
+                ),
                 convert_options=self._csv.ConvertOptions(
                     column_types=types,
                     null_values=self.no_number,
@@ -162,6 +174,8 @@ class CsvStream(TextStream, Tabular):
                 f"column {name!r} has {shown(found[2].encode())}, which is not a number: repair it, name it among "
                 f"missing_values (--missing-values), or give schema={{{name!r}: 'category'}} (--schema {name}=category)"
             )
+        if "invalid UTF8 data" in sentence:
+            return "it is not valid UTF-8: convert the file, for example by iconv -f LATIN1 -t UTF-8"
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
             cells = f"the row has {found[2]} cells, the others have {found[1]}"
@@ -170,7 +184,9 @@ class CsvStream(TextStream, Tabular):
 
     def _line(self, text: bytes, row: int) -> int:
         """Return the line on which a row (from 1) begins, within a block."""
-        reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
+        reader = csv.reader(
+            io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter, quoting=self._quoting
+        )
         before = 0
         for cells in reader:
             if cells:

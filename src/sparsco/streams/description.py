@@ -11,6 +11,8 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..text.spec import WORD, TextSpec
+
 NUMBERS, CATEGORY, BOOLEAN, DATE, TEXT, IGNORED = "numbers", "category", "boolean", "date", "text", "ignored"
 REFUSE, ZERO, MEAN, INDICATOR = "refuse", "zero", "mean", "indicator"
 MISSING_AS = (INDICATOR, MEAN, ZERO, REFUSE)
@@ -20,6 +22,7 @@ KINDS = {
     CATEGORY: CATEGORY,
     BOOLEAN: BOOLEAN,
     DATE: DATE,
+    TEXT: TEXT,
     IGNORED: IGNORED,
     "numeric": NUMBERS,
     "categorical": CATEGORY,
@@ -65,6 +68,8 @@ class Column(NamedTuple):
     """All categories of the training, sorted; None if they are not known, or more than a thousand."""
     had_holes: bool | None = None
     """Whether cells were missing in the training; None if it is not known."""
+    text: TextSpec | None = None
+    """The options of a column of texts."""
 
     @property
     def stands_for_missing(self) -> float:
@@ -84,11 +89,15 @@ class Column(NamedTuple):
 
     def _details(self) -> list[str]:
         found = []
+        if self.text is not None:
+            low, high = self.text.lengths
+            what = "words" if self.text.analyzer == WORD else "characters"
+            found.append(what if low == high == 1 else f"{low} to {high} {what}")
         if self.kind == DATE:
             found.append(f"as days since {day_text(self.origin)}, month and weekday")
         if self.rare:
             found.append(f"{len(self.rare)} rare ones pooled as {self.name}={POOL}")
-        if self.holes and self.kind != IGNORED:
+        if self.holes and self.kind not in (TEXT, IGNORED):
             share = f"{100.0 * self.holes:.2g}% missing"
             by_indicator = f"with an indicator {self.name}?"
             if self.kind == CATEGORY:
@@ -159,7 +168,7 @@ class Description(NamedTuple):
         columns = self.features
         if names is not None:
             used = {part for name in names for part in _possible_columns(name)}
-            columns = [column for column in columns if column.name in used]
+            columns = [column for column in columns if column.name in used or column.kind == TEXT]
         return self._replace(columns=tuple(columns), target=self.target if labelled else None)
 
     def learned(self, names: Collection[str]) -> Description:
@@ -212,7 +221,7 @@ def spelled(name: str, word: str) -> tuple[str, str | None, bool]:
     kind, _, detail = str(word).partition(":")
     if kind not in KINDS or detail not in ("", EVERY, *MISSING_AS):
         raise ValueError(
-            f"schema has {word!r} for {name!r}: choose numbers, category, boolean, date or ignored (or the words "
+            f"schema has {word!r} for {name!r}: choose numbers, category, boolean, date, text or ignored (or the words "
             "numeric, categorical, ignore), and after a colon mean, zero, indicator, refuse, or every for rare "
             "categories."
         )
@@ -250,7 +259,12 @@ def from_json(stored: Any) -> Description | None:
     if stored is None:
         return None
     columns, *fields = stored
-    return Description(tuple(Column(*_tuples(column)) for column in columns), *_tuples(fields))
+    return Description(tuple(_column(column) for column in columns), *_tuples(fields))
+
+
+def _column(stored: Iterable[Any]) -> Column:
+    column = Column(*_tuples(stored))
+    return column if column.text is None else column._replace(text=TextSpec(*_tuples(column.text)))
 
 
 def _tuples(fields: Iterable[Any]) -> list[Any]:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import LARGEST
+from ..text.encoding import TextEntries, TextError, joined, text_entries
+from ..text.fingerprints import fingerprints
 from .description import (
     BOOLEAN,
     CATEGORY,
@@ -23,12 +25,12 @@ from .description import (
     NUMBERS,
     POOL,
     REFUSE,
+    TEXT,
     Column,
     Description,
     listed,
     rare_categories,
 )
-from .features import NamesOf, fingerprints
 from .files import needed
 
 DAY = 86_400_000_000
@@ -98,18 +100,32 @@ class Part(NamedTuple):
 
 def entries(
     cells: Callable[[str], Any], n: int, description: Description, seed: int, unknown: Unknown | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, NamesOf]:
+) -> TextEntries:
     """Return the entries of n rows: indptr, keys of names, values, and a function that returns the names of entries.
 
     ``cells`` returns the Arrow array of a column by its name.  With ``unknown`` rows are to be predicted: categories
     that the training had not seen are counted there, and belong to the pool of rare ones if there is one.
     """
-    features = description.features
-    parts = [part for each in features for part in _parts(cells(each.name), each, description, seed, unknown)]
-    return _side_by_side(parts, n)
+    plain = [each for each in description.features if each.kind != TEXT]
+    parts = [part for each in plain for part in _parts(cells(each.name), each, description, seed, unknown)]
+    texts = [_texts(cells(each.name), each, seed) for each in description.features if each.kind == TEXT]
+    return joined([_side_by_side(parts, n), *texts] if parts or not texts else texts)
 
 
-def _side_by_side(parts: Sequence[Part], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, NamesOf]:
+def _texts(cells: Any, column: Column, seed: int) -> TextEntries:
+    """Return the entries of a column of texts: many for each row."""
+    name, arrow = column.name, needed("pyarrow", "tables")
+    assert column.text is not None
+    try:
+        cells = _decoded(cells)
+        return text_entries(cells if _is_text(cells.type) else cells.cast(arrow.string()), column.text, seed)
+    except TextError as error:
+        raise CellError(error.row, f"column {name!r} has a text that {error.sentence}") from None
+    except arrow.ArrowException as error:
+        raise CellError(0, f"column {name!r} cannot be read as text: {error}") from error
+
+
+def _side_by_side(parts: Sequence[Part], n: int) -> TextEntries:
     """Return the entries of n rows, those of a row one after the other."""
     keys = np.empty((n, len(parts)), np.uint64)
     values, kept = np.empty((n, len(parts))), np.ones((n, len(parts)), bool)
@@ -123,7 +139,7 @@ def _side_by_side(parts: Sequence[Part], n: int) -> tuple[np.ndarray, np.ndarray
         places = (divmod(cell, len(parts)) for cell in entry_of[numbers].tolist())
         return [parts[k].name_of(row) for row, k in places]
 
-    return indptr, keys[kept], values[kept], names_of
+    return TextEntries(indptr, keys[kept], values[kept], names_of)
 
 
 def _parts(cells: Any, column: Column, description: Description, seed: int, unknown: Unknown | None) -> list[Part]:
@@ -369,7 +385,7 @@ def with_first_rows(description: Description, cells: Callable[[str], Any]) -> De
     return description._replace(
         columns=tuple(
             column
-            if column.kind == IGNORED
+            if column.kind in (TEXT, IGNORED)
             else _with_first_rows(column, cells(column.name).slice(0, FIRST_ROWS), description)
             for column in description.columns
         )

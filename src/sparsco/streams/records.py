@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import LARGEST
-from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, Column, Description
+from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, TEXT, Column, Description
 from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, text_of
 from .files import needed
 
@@ -68,6 +68,8 @@ def _number(cell: Any, column: Column) -> float:
 
 
 def _add_missing(column: Column, unknown: Unknown | None, names: list[str], values: list[float]) -> None:
+    if column.kind == TEXT:
+        return
     if column.kind != CATEGORY:
         if column.missing == REFUSE:
             raise no_cell(0, column)

@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from ..text.spec import TextSpec, spec_of
 from ..util.notices import warn
 from .description import (
     BOOLEAN,
     DATE,
+    IGNORED,
     INDICATOR,
     NO_CATEGORY,
     NO_NUMBER,
     NUMBERS,
     OTHERS,
+    TEXT,
     Column,
     Description,
     checked_missing,
@@ -40,11 +43,12 @@ class Tabular(Pieces):
 
     ``target`` names the column to predict.  By default it is the one called target, label, y or class; None means no
     target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numbers", "category",
-    "boolean", "date" or "ignored", and "*" to the kind of all others.  Without "*" these follow from their type, in
-    text from their first megabyte.  ``missing`` is what a missing cell becomes: "indicator" (the mean of the first
-    rows, and a feature ``name?``), "mean", "zero", or "refuse".  A word of the schema may have its own, as in
-    "numbers:mean".  ``optional`` lists "weight" and "tag" if those columns may be absent.  ``description`` takes the
-    place of all these decisions; ``predicts`` means that rows are read for a model that learned by it.
+    "boolean", "date", "text" or "ignored", and "*" to the kind of all others.  Without "*" these follow from their
+    type, in text from their first megabyte.  ``missing`` is what a missing cell becomes: "indicator" (the mean of the
+    first rows, and a feature ``name?``), "mean", "zero", or "refuse".  A word of the schema may have its own, as in
+    "numbers:mean".  ``text`` names columns of texts, or maps them to a `TextSpec`; ``text_options`` are the options of
+    one for all of them.  ``optional`` lists "weight" and "tag" if those columns may be absent.  ``description`` takes
+    the place of all these decisions; ``predicts`` means that rows are read for a model that learned by it.
     """
 
     known: Description | None = None
@@ -63,6 +67,8 @@ class Tabular(Pieces):
         weight: str | None = None,
         tag: str | None = None,
         schema: Mapping[str, str] | None = None,
+        text: str | Sequence[str] | Mapping[str, TextSpec] = (),
+        text_options: Mapping[str, Any] | None = None,
         optional: Sequence[str] = (),
         missing: str = INDICATOR,
         hash_bits: int | None = None,
@@ -76,7 +82,9 @@ class Tabular(Pieces):
         checked_missing(missing)
         for name, word in (schema or {}).items():
             spelled(name, word)
-        self.asked = target, weight, tag, dict(schema or {})
+        texts = [text] if isinstance(text, str) else list(text)
+        self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
+        self.text_spec, self.texts = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
         self.optional, self.missing, self.given = list(optional), missing, description
         self.unknown = Unknown() if predicts else None
         if description is not None and description.hash_bits is not None:
@@ -87,6 +95,7 @@ class Tabular(Pieces):
 
     def settings(self) -> dict[str, Any]:
         given = {} if self.given is None else {"description": to_json(self.given)}
+        given |= {"text": list(self.text_spec)} if TEXT in self.asked[3].values() else {}
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
     @property
@@ -156,6 +165,8 @@ class Tabular(Pieces):
         columns = tuple(
             self._column(name, type, source) for name, type in types.items() if name not in (target, weight, tag)
         )
+        is_only = sum(each.kind != IGNORED for each in columns) == 1
+        columns = tuple(self._with_text(each, is_only) for each in columns)
         kind = NUMBERS
         if target is not None:
             kind = spelled(target, schema[target])[0] if target in schema else kind_of(types[target])
@@ -165,6 +176,13 @@ class Tabular(Pieces):
         if isinstance(self.encoder, Hashed):
             hashing = {"hash_bits": self.encoder.bits, "seed": self.encoder.seed, "signed": self.encoder.signed}
         return Description(columns, target, kind, weight, tag, tuple(no_number), tuple(no_category), **hashing)
+
+    def _with_text(self, column: Column, is_only: bool) -> Column:
+        """Return a column of texts with its options; the name of the only column is not put before its features."""
+        if column.kind != TEXT:
+            return column
+        own = self.text_spec._replace(prefix="" if is_only else f"{column.name}:")
+        return column._replace(text=self.texts.get(column.name, own))
 
     def _column(self, name: str, type: Any, source: str) -> Column:
         """Return a column by its type, or as the schema has it."""

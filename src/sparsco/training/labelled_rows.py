@@ -13,8 +13,9 @@ from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
 from ..streams.parsed import Pieces
+from ..streams.texts import LabelledTexts
 
-IN_DESCRIPTION = ("target", "weight", "tag", "schema", "missing", "missing_values")
+IN_DESCRIPTION = ("target", "weight", "tag", "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
@@ -96,7 +97,9 @@ def labels(y: np.ndarray) -> np.ndarray:
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
     own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
-    return {name: option for name, option in options.items() if name not in own}
+    found = {name: option for name, option in options.items() if name not in own}
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
 
 
 def describe(model: Any, stream: Stream) -> None:

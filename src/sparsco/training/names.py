@@ -157,6 +157,7 @@ table/described               estimators.described:Described
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted
 model/answer                  conversions.averaging:Answer

@@ -12,7 +12,7 @@ from ..data.rows import Matrix
 from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
-from ..streams.description import Description
+from ..streams.description import TEXT, Description
 from ..streams.protocol import unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, labels
@@ -49,6 +49,8 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         reader = _of_table(reader, description, used, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
+    elif "text_options" in content["extra"].get("reader", {}) and source == "-":
+        reader.setdefault("format", "text")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:
@@ -62,8 +64,12 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
 
 def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the reader: those of the training, and others that do not change the features."""
-    own = content["extra"].get("reader", {})
-    for name in ("hash_bits", "quadratic", "zero_based"):
+    own, options = content["extra"].get("reader", {}), dict(options)
+    description = description_of(content)
+    texts = [] if description is None else [each.name for each in description.columns if each.kind == TEXT]
+    if sorted(options.get("text", ())) == sorted(texts):
+        options.pop("text", None)  # the model knows how these columns are read
+    for name in ("hash_bits", "quadratic", "zero_based", "text", "text_options"):
         if name in options and options[name] != own.get(name):
             was = f"{name}={own[name]!r}" if name in own else f"no {name}"
             raise ValueError(f"{name}={options[name]!r}: the model was trained with {was}; leave it out.")
