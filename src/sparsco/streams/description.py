@@ -39,6 +39,8 @@ FIRST_ROWS = 1000
 POOL = "other"
 _RARE = 2
 """The most rows of a rare category among the first rows."""
+_FEWEST = 5
+"""The number of rare categories from which on a column has a pool: fewer say little about those to come."""
 _MOST_SEEN = 1000
 """The most categories of a column that a model remembers."""
 _MOST_LINES = 40
@@ -271,7 +273,7 @@ def rare_categories(texts: Sequence[str | None]) -> tuple[str, ...]:
             counts[text] = counts.get(text, 0) + 1
     later = set(texts[middle:FIRST_ROWS])
     rare = sorted(text for text, count in counts.items() if count <= _RARE and text not in later)
-    return tuple(rare) if len(rare) > 1 else ()
+    return tuple(rare) if len(rare) >= _FEWEST else ()
 
 
 def day_text(day: int) -> str:
