@@ -40,8 +40,8 @@ NO_CATEGORY = ("",)
 FIRST_ROWS = 1000
 """The number of rows from which a description is decided."""
 POOL = "other"
-_RARE = 2
-"""The most rows of a rare category among the first rows."""
+_FEWEST = 5
+"""The number of rare categories from which on a column has a pool: fewer say little about those to come."""
 _MOST_SEEN = 1000
 """The most categories of a column that a model remembers."""
 _MOST_LINES = 40
@@ -272,7 +272,7 @@ def _tuples(fields: Iterable[Any]) -> list[Any]:
 
 
 def rare_categories(texts: Sequence[str | None]) -> tuple[str, ...]:
-    """Return the categories to pool: those that the first rows show once or twice, and only in their first half.
+    """Return the categories to pool: those that the first rows show once, in their first half.
 
     Where rows are sorted by the column, a category at the end of the first rows may be frequent later.  One whose rows
     have ended before the middle is not.  Tables of fewer rows have no rare categories.
@@ -284,8 +284,8 @@ def rare_categories(texts: Sequence[str | None]) -> tuple[str, ...]:
         if text is not None:
             counts[text] = counts.get(text, 0) + 1
     later = set(texts[middle:FIRST_ROWS])
-    rare = sorted(text for text, count in counts.items() if count <= _RARE and text not in later)
-    return tuple(rare) if len(rare) > 1 else ()
+    rare = sorted(text for text, count in counts.items() if count == 1 and text not in later)
+    return tuple(rare) if len(rare) >= _FEWEST else ()
 
 
 def day_text(day: int) -> str:
