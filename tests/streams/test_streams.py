@@ -662,7 +662,10 @@ def test_schemas_roles_and_missing_cells(tmp_path):
         ({"header": False}, "the target column is unknown"),
         ({"delimiter": "::"}, "delimiter must be one character"),
         ({"missing": "median"}, "missing must be one of indicator, mean, zero, refuse, not 'median'"),
-        ({"schema": {"a": "words"}}, "schema has 'words' for 'a': choose numbers, category, boolean, date, text or ignored"),
+        (
+            {"schema": {"a": "words"}},
+            "schema has 'words' for 'a': choose numbers, category, boolean, date, text or ignored",
+        ),
         ({"schema": {"a": "numbers:median"}}, "schema has 'numbers:median' for 'a': choose"),
         ({"schema": {"z": "ignore"}}, "schema names the column 'z'"),
         ({"weight": "z"}, "weight names the column 'z'"),
