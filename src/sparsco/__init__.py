@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.checks import check_part
     from .estimators.kaczmarz import kaczmarz
     from .estimators.sklearn import SparseClassifier, SparseRegressor
+    from .estimators.sparse_text import SparseText
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
     from .selection.stable.estimators import StableSparseClassifier, StableSparseRegressor
@@ -51,6 +52,7 @@ _HOMES = {
     "SparsePath": "selection.paths",
     "SparseRegressor": "estimators.sklearn",
     "SparseRegressorCV": "selection.cross_validation",
+    "SparseText": "estimators.sparse_text",
     "StableSparseClassifier": "selection.stable.estimators",
     "StableSparseRegressor": "selection.stable.estimators",
     "StreamError": "streams",
@@ -86,6 +88,7 @@ __all__ = [
     "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
+    "SparseText",
     "StableSparseClassifier",
     "StableSparseRegressor",
     "StreamError",

@@ -474,7 +474,7 @@ def test_a_bad_example_leaves_the_noted_ones():
     model = sparsco.SparseRegressor(alpha=0.01)
     for i in range(50):
         model.learn_one({"x": 1.0} if i % 2 else {"z": 1.0}, 10.0 * (i % 2))
-    for bad in ({"x": 1e80, "z": -1e80}, {"x": "a"}, {"x": float("nan")}):
+    for bad in ({"x": 1e80, "z": -1e80}, {"x": b"a"}, {"x": float("nan")}, {"x": float("nan"), "z": "a"}):
         with pytest.raises(ValueError, match="x has a value"):
             model.learn_one(bad, 1.0)
     model.set_params(alpha=0.5)

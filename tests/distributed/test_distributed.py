@@ -794,6 +794,7 @@ def pairs_of_collections():
     table, series = pandas.DataFrame(X, columns=list("dcba")), pandas.Series(y)
     spoilt, unlabelled, both = X.copy(), y.astype(float), np.c_[y, y]
     spoilt[130, 2], unlabelled[70] = np.nan, np.nan
+    holes = table.mask(np.isnan(spoilt))
     arrays, frame = array.from_array(X, chunks=(60, 3)), frames.from_pandas(table, npartitions=4)
     labels = frames.from_pandas(series, npartitions=4)
     good = [(frame, labels), (arrays, y), (arrays, y.tolist()), (arrays, labels)]
@@ -809,7 +810,8 @@ def pairs_of_collections():
         (arrays, "data is a Array"),
         ((array.from_array(spoilt, chunks=60), y), "the array, block 2: .*row 11: X has NaN"),
         ((spoilt, y), "rows 120 to 149 of .*row 11: X has NaN"),
-        ((frames.from_pandas(table, npartitions=4).assign(c=np.nan), labels), "block 0: the table, row 1: column 'c'"),
+        ((frames.from_pandas(table, npartitions=4).assign(c=np.inf), labels), "block 0: the table, row 1: column 'c'"),
+        ((frames.from_pandas(holes, npartitions=4), labels), "block 2: the table, row 11: column '.' has no number"),
         ((arrays, unlabelled), "the array, block 1: row 11 has no label"),
         ([dask.delayed(X), dask.delayed(y)], "the delayed chunks, block 0: it has rows and no targets"),
         (dask.delayed((X, y[:9])), r"the delayed chunks, block 0: X has 240 rows and y the shape \(9,\)"),

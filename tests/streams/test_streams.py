@@ -590,7 +590,7 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     stream = open_stream(list(dicts_of(frame)))
     expected = whole(stream)
     for source in sources:
-        options = {"target": "y", "weight": "importance", "tag": "id"}
+        options = {"target": "y", "weight": "importance", "tag": "id", "missing": "zero"}  # as in a dict
         read = open_stream(source, **options)
         found = whole(read)
         assert found.pop("tags") == frame["id"].tolist(), source
@@ -605,9 +605,9 @@ def test_tables_of_all_kinds_are_one_stream(frame, tmp_path, monkeypatch):
     ("row", "options", "sentence"),
     [
         ("1,2,red\n", {}, "the row has 3 cells, the others have 4"),
-        ("yes,x,red,1\n", {}, "column 'size' has 'x', which is not a number: .* schema={'size': 'categorical'}"),
-        ("yes,,red,1\n", {}, "column 'size' has no number: fill it in, or give missing='zero'"),
-        ("yes,nan,red,1\n", {}, "column 'size' has no number"),
+        ("yes,x,red,1\n", {}, "column 'size' has 'x', which is not a number: .* schema={'size': 'category'}"),
+        ("yes,,red,1\n", {"missing": "refuse"}, "column 'size' has no number: fill it in, or give missing='mean'"),
+        ("yes,nan,red,1\n", {"missing": "refuse"}, "column 'size' has no number"),
         ("yes,1e76,red,1\n", {}, r"column 'size' has 1e\+76: numbers must be finite"),
         (",1,red,1\n", {}, "column 'y' is empty: every row needs a label"),
         ("yes,1,red,-1\n", {"weight": "w"}, "column 'w' has a negative weight"),
@@ -661,8 +661,12 @@ def test_schemas_roles_and_missing_cells(tmp_path):
         ({"target": "z"}, "target names the column 'z', but there are a, b, c, target"),
         ({"header": False}, "the target column is unknown"),
         ({"delimiter": "::"}, "delimiter must be one character"),
-        ({"missing": "mean"}, "missing must be"),
-        ({"schema": {"a": "date"}}, "schema has 'date' for 'a': choose numeric, categorical or ignore"),
+        ({"missing": "median"}, "missing must be one of indicator, mean, zero, refuse, not 'median'"),
+        (
+            {"schema": {"a": "words"}},
+            "schema has 'words' for 'a': choose numbers, category, boolean, date, text or ignored",
+        ),
+        ({"schema": {"a": "numbers:median"}}, "schema has 'numbers:median' for 'a': choose"),
         ({"schema": {"z": "ignore"}}, "schema names the column 'z'"),
         ({"weight": "z"}, "weight names the column 'z'"),
     ]:
@@ -671,22 +675,22 @@ def test_schemas_roles_and_missing_cells(tmp_path):
     import pyarrow as pa
 
     path.write_text("x,land,when,void,y\n1,NA,2020-01-01,NA,None\nNA,DE,2020-01-02,null,b\n")
-    with pytest.raises(StreamError, match=r"column 'when' has the type date32.* \(--schema when=ignore\), 'cat"):
-        list(open_stream(path))
+    stream = open_stream(path)
+    assert len(list(stream)) == 1 and "when:weekday=Wed" in stream.names.values()
     kinds = {"when": "categorical"}
-    with pytest.raises(StreamError, match=r"x.csv, line 3: column 'x' has no number: .*\(--missing zero\)"):
-        list(open_stream(path, schema=kinds))
+    with pytest.raises(StreamError, match=r"x.csv, line 3: column 'x' has no number: .*\(--missing\)"):
+        list(open_stream(path, schema=kinds, missing="refuse"))
     stream = open_stream(path, schema=kinds, missing="zero")
-    kinds_found = "columns: 1 numeric (x), 1 categorical (land), 1 ignored as empty (void)"
-    assert stream.remarks() == ["target: column 'y'", kinds_found]
+    lines = ["x: numbers, 50% missing as zero", "land: category", "when: category", "void: ignored"]
+    assert stream.remarks() == ["target: column 'y'", *lines]
     (chunk,) = stream
     assert list(stream.names.values()) == ["x", "land=NA", "when=2020-01-01", "land=DE", "when=2020-01-02"]
     assert chunk.y.tolist() == ["None", "b"]  # words where words are expected
     stream = open_stream(path, schema=kinds | {"x": "ignore", "void": "ignore"}, missing_values=["", "NA"], target="y")
     assert len(list(stream)) == 1 and "land=NA" not in stream.names.values()
-    assert stream.remarks() == ["columns: 1 categorical (land)"]
-    with pytest.raises(StreamError, match="column 'when' has the type date32"):
-        open_stream(pa.table({"y": [1], "when": pa.array([3], pa.date32())}))
+    assert stream.remarks()[1] == "land: category, 50% missing with an indicator land?"
+    with pytest.raises(StreamError, match=r"column 'when' has the type time32.* \(--schema when=ignore\), 'cat"):
+        open_stream(pa.table({"y": [1], "when": pa.array([3], pa.time32("s"))}))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     with pytest.raises(StreamError, match="cannot be read as parquet"):
         open_stream(tmp_path / "bad.parquet")

@@ -855,7 +855,7 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     assert list(model_files.read("t")["names"].values()) == ["size"]
     out = capsys.readouterr().out
     assert "chosen: target: column 'y'\n" in out
-    assert "chosen: columns: 2 numeric (size, noise), 1 categorical (color)\n" in out
+    assert "chosen: when: ignored\nchosen: size: numbers\nchosen: noise: numbers\nchosen: color: category\n" in out
     (here / "few.csv").write_text("size,more\n0,2021-03-04\n1,x\n")
     assert run("train", "t.csv", "-m", "h", "--quiet", "--hash-bits", "10", *roles) == 0
     capsys.readouterr()
@@ -867,10 +867,13 @@ def test_of_a_table_only_columns_with_a_weight_are_needed(here, capsys, monkeypa
     (here / "labelled.csv").write_text("size,y\n0,0\n1,0\n")
     assert run("evaluate", "t", "labelled.csv", "--json") == 0 and '"error": 0.5' in capsys.readouterr().out
     for arguments, column in [
-        (["predict", "h", "few.csv"], "schema names the column 'noise'"),  # who knows what was hashed
-        (["evaluate", "t", "few.csv"], "target names the column 'y'"),
-        (["evaluate", "t", "labelled.csv", "--weight", "w"], "weight names the column 'w'"),
-        (["predict", "t", "none.csv"], "schema names the column 'size'"),
+        (
+            ["predict", "h", "few.csv"],
+            "few.csv has no column 'noise', a feature of the model: there are size, more.",
+        ),  # who knows what was hashed
+        (["evaluate", "t", "few.csv"], "few.csv has no column 'y', the target: there are size, more."),
+        (["evaluate", "t", "labelled.csv", "--weight", "w"], "has no column 'w', the weight"),
+        (["predict", "t", "none.csv"], "none.csv has no column 'size', a feature of the model: there are noise."),
     ]:
         (here / "none.csv").write_text("noise\n1\n")
         assert run(*arguments) == 2 and column in capsys.readouterr().err

@@ -153,7 +153,7 @@ def add_order(to: argparse.ArgumentParser) -> None:
 def add_reading(to: argparse.ArgumentParser) -> None:
     """Add the options of readers."""
     group = to.add_argument_group("reading data (docs/files.md)")
-    formats = ("libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz")
+    formats = ("libsvm", "vw", "csv", "tsv", "jsonl", "text", "parquet", "arrow", "npz")
     group.add_argument("--format", choices=formats, help="the format (default: by the suffix or the first line)")
     group.add_argument("--hash-bits", type=positive, metavar="B", help="hash names into 2^B columns")
     group.add_argument(
@@ -168,19 +168,47 @@ def add_reading(to: argparse.ArgumentParser) -> None:
         action="append",
         metavar="COLUMN=KIND",
         default=[],
-        help="tables: set the kind of a column: numeric, categorical or ignore",
+        help="tables: set the kind of a column: numbers, category, boolean, date, text or ignored; after a colon, as "
+        "in age=numbers:mean, what is missing becomes",
     )
-    group.add_argument("--missing", choices=("refuse", "zero"), help="tables: how to treat a missing number")
+    group.add_argument(
+        "--missing",
+        choices=("indicator", "mean", "zero", "refuse"),
+        help="tables: what a missing cell becomes (default: indicator, the mean of the first rows and a feature of "
+        "its own)",
+    )
+    group.add_argument(
+        "--text",
+        action="append",
+        metavar="COLUMN",
+        help="tables: a column of texts; its words become features (docs/text.md)",
+    )
+    group.add_argument("--ngrams", type=_ngrams, metavar="A-B", help="texts: features of A to B words, such as 1-2")
+    group.add_argument("--analyzer", choices=("word", "char"), help="texts: n-grams of words (default) or characters")
+    group.add_argument(
+        "--weighting",
+        choices=("log", "count", "binary"),
+        help="texts: the value of a word that occurs c times: 1 + log(c) (default), c or 1",
+    )
     group.add_argument(
         "--missing-values",
         metavar="A,B,...",
         help="csv: text that marks a missing cell, besides empty cells (default: NA, N/A, NaN, null, None in "
         "columns of numbers)",
     )
+    group.add_argument("--no-quotes", action="store_true", help="csv: quotation marks are ordinary characters")
     group.add_argument("--delimiter", metavar="C", help="csv: the delimiter, one character")
     group.add_argument(
         "--no-header", action="store_true", help="csv: the file has no header; columns are called 0, 1, 2, ..."
     )
+
+
+def _ngrams(text: str) -> tuple[int, int]:
+    """Return the bounds of a text such as 1-2, for argparse."""
+    low, bar, high = text.partition("-")
+    if not low.isdecimal() or not (high.isdecimal() if bar else True):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 1-2")
+    return int(low), int(high or low)
 
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
@@ -189,17 +217,26 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
         options["target"] = None
+    if given.text:
+        options["text"] = given.text
+    texts = {name: getattr(given, name) for name in ("ngrams", "analyzer", "weighting")}
+    if any(value is not None for value in texts.values()):
+        options["text_options"] = {name: value for name, value in texts.items() if value is not None}
     if given.missing_values is not None:
         options["missing_values"] = ["", *given.missing_values.split(",")]
     if given.one_based:
         options["zero_based"] = False
+    if given.no_quotes:
+        options["quotes"] = False
     if given.no_header:
         options["header"] = False
     if given.schema:
         pairs = [pair.rpartition("=") for pair in given.schema]
         options["schema"] = {name: kind for name, _, kind in pairs}
         if "" in options["schema"]:
-            raise ValueError("--schema needs COLUMN=KIND: the kind is numeric, categorical or ignore.")
+            raise ValueError(
+                "--schema needs COLUMN=KIND; kinds are numbers, category, boolean, date, text and ignored."
+            )
     return options
 
 

@@ -70,7 +70,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _path(given: argparse.Namespace) -> int:
     from ..training import model_files, paths
-    from ..training.labelled_rows import by_name, reader_of
+    from ..training.labelled_rows import by_name, describe, reader_of
     from ..util.progress import Live
 
     for file in (given.model, given.report):
@@ -105,8 +105,10 @@ def _path(given: argparse.Namespace) -> int:
     table = {"path": found.table(), "chosen": chosen, "notes": trained.notes}
     print(to_json(table) if given.json else paths.as_text(found, chosen))
     if given.model:
+        best = found.model(chosen)
+        describe(best, trained.stream)
         model_files.save(
-            found.model(chosen),
+            best,
             given.model,
             names=trained.stream.names,
             by_name=by_name(trained.stream),

@@ -224,7 +224,10 @@ def _to_update(
         raise ValueError(f"--update continues with the settings of the model: leave out {', '.join(given_too)}.")
     content = model_files.read(given.update)
     model = model_files.going_on(content, given.update)
-    return model, read_alike(content, reader), content["extra"].get("names"), content["features"] == "names"
+    reader = read_alike(content, reader)
+    if (description := model_files.description_of(content)) is not None:
+        reader |= {"description": description}
+    return model, reader, content["extra"].get("names"), content["features"] == "names"
 
 
 def _option(name: str) -> str:
@@ -313,9 +316,10 @@ def _finished(
     """
     from ..training import model_files, scoring
     from ..training.inspection import as_text, summary
-    from ..training.labelled_rows import by_name, reader_of
+    from ..training.labelled_rows import by_name, describe, reader_of
 
     warning = _add_intervals(given, trained.model)
+    describe(trained.model, trained.stream)
     outcome = summary(trained)
     outcome["warnings"] += warning
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}

@@ -8,7 +8,6 @@ few hundred at once.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import count, repeat
@@ -19,6 +18,7 @@ import numpy as np
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..jit.lanes import prefetch
 from ..util.attributes import Restored, add_attributes, attributes
+from .named_values import named_values
 from .rows import LARGEST, Matrix, check_numbers, check_width
 
 _MIX = U(0x9E3779B97F4A7C15)
@@ -298,7 +298,7 @@ class Names(Restored):
             hash(tuple(x))
             values: Any = repeat(1.0, len(x))
         else:
-            values = _values(x)
+            x, values = named_values(x)
         self._names.extend(x)
         self._values.extend(values)
         self._lengths.append(len(x))
@@ -318,7 +318,7 @@ class Names(Restored):
 
     def row(self, x: Any) -> Matrix:
         """Return one example as a row of slots; features without a slot are left out."""
-        values = repeat(1.0) if type(x) is list else _values(x)
+        x, values = (x, repeat(1.0)) if type(x) is list else named_values(x)
         known = [(self._slots[name], value) for name, value in zip(x, values, strict=False) if name in self._slots]
         slots, data = np.array([slot for slot, _ in known], np.int64), np.array([value for _, value in known], float)
         return self.place(_checked(Matrix(*tidied(np.array([len(known)]), slots, data), self.width)))
@@ -347,21 +347,6 @@ class Names(Restored):
 def _slots(known: dict[Any, int]) -> defaultdict[Any, int]:
     """Return a dict of names to slots; a new name gets the next slot when it is looked up."""
     return defaultdict(count(len(known)).__next__, known)
-
-
-def _values(x: Any) -> Any:
-    """Return the values of a dict; raise a ValueError if one of them is not a number."""
-    if type(x) is not dict and not isinstance(x, Mapping):
-        raise ValueError(
-            f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
-        )
-    values = x.values()
-    try:
-        if math.hypot(*values) <= _LIMIT:
-            return values
-    except TypeError:
-        raise ValueError("x has a value that is not a number.") from None
-    raise ValueError(f"x has a value that is not finite, or more than {_LIMIT:g} in all.")
 
 
 def _checked(matrix: Matrix) -> Matrix:

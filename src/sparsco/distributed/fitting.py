@@ -18,7 +18,6 @@ from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
-from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
 from ..training.checkpoints import Checkpoints
 from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, reader_of
 from ..training.train import Training
@@ -77,9 +76,12 @@ def head(partition: Partition, most: int, options: Mapping[str, Any], counted: i
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
     part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
-    layout = told.known_layout if isinstance(told, Tabular) else None
-    kinds = {"": CATEGORICAL} if layout is None else layout.kinds
-    columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
+    described, columns = told.description, None
+    if described is not None:
+        if described.is_numeric:  # its names are known before the rows are read, and remain those
+            described = described.refusing_holes()
+            columns = [each.name for each in described.features]
+        reader |= {"description": described}
     named = by_name(told)
     hashed = bool(told.names) and not named
     kind, counted = type(told).__name__, min(rows, counted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,10 @@ class LinearBase:
     def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
         """Return the weight of each row by its target; None if all weights are 1."""
         return None
+
+    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
+        """Return the margins of a dict of cells of the table that was learned, one per model."""
+        raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
+from .described import Described
 
 FIXED = (
     "loss",
@@ -139,6 +140,8 @@ class FitState(LifeCycle, Restored):
 
     long: LongStream | LongHalves | None = None
     """The models of a stream that has outgrown the sample of its runs."""
+    described: Described | None = None
+    """The columns of the tables that were learned; None if the rows were no tables."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -298,6 +301,8 @@ class FitState(LifeCycle, Restored):
 
     def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
+        if self.described is not None and isinstance(x, Mapping):
+            x = self.described.to_learn(x)
         self.features.note(x)
         try:
             self.noted.append(target(y))  # type: ignore[union-attr]

@@ -22,10 +22,12 @@ from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
+from ..streams.description import Description
 from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Converted, convert_runs
+from .described import Described
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
 from .parameters import (
@@ -326,6 +328,10 @@ class LinearModel(OneExample, Readable):
     def widen(self, columns: int) -> None:
         """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
+
+    def describe(self, description: Description, names: Sequence[str] | None) -> None:
+        """Set the columns of the tables that the model takes, and the names of its columns."""
+        self._fit.described = Described(description, names)
 
     def name_features(self, names: dict[int, Any]) -> None:
         """Replace the columns of a finished model by features with these names."""

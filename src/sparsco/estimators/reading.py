@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -199,17 +199,28 @@ class Readable(LinearBase):
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
-    def names_of_slots(self, slots: np.ndarray) -> list[str]:
-        """Return the names of features by their slots; a column without a name is called by its number."""
+    def names_of_slots(self, slots: np.ndarray, given: Any = None) -> list[str]:
+        """Return the names of features by their slots; a column without a name is called by its number.
+
+        ``given`` are names of all columns.
+        """
         features = self.fit_state.features
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
-        columns, names = features.to_columns(slots).tolist(), self.column_names
+        columns, names = features.to_columns(slots).tolist(), self.column_names if given is None else given
+        if names is not None and len(names) < self.n_features_in_:
+            raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         return [f"x{column}" if names is None else str(names[column]) for column in columns]
 
     def summary(
-        self, top: int = 20, intervals: float | None = None, also: Iterable[Any] = (), split: bool = False
+        self,
+        top: int = 20,
+        names: Any = None,
+        *,
+        intervals: float | None = None,
+        also: Iterable[Any] = (),
+        split: bool = False,
     ) -> Summary:
         """Return the table of the selected features: name, weight, weight times spread, and how often they occur.
 
@@ -220,6 +231,9 @@ class Readable(LinearBase):
         ----------
         top : int
             The number of features that are shown.
+        names : sequence of str, optional
+            The names of all columns, if the model does not know them: in a pipeline,
+            ``pipeline[-1].summary(names=pipeline[:-1].get_feature_names_out())``.
         intervals : float, optional
             The level of confidence intervals, such as 0.95.  They are for the weights without a penalty, with standard
             errors; see docs/intervals.md.  The model stores them.
@@ -232,7 +246,8 @@ class Readable(LinearBase):
         -------
         Summary
         """
-        return summary_of(self, top, None if intervals is None else intervals_of(self, intervals, also, split))
+        found = None if intervals is None else intervals_of(self, intervals, also, split)
+        return summary_of(self, top, found, names)
 
     def intervals(self, level: float = 0.95, also: Iterable[Any] = (), split: bool = False) -> np.ndarray:
         """Return the intervals of the weights without a penalty, one record for each feature and output.
@@ -260,6 +275,19 @@ class Readable(LinearBase):
         self.check_fitted()
         self.fit_state.is_sparse = False
         return self
+
+    def margins_of_table(self, frame: Any) -> np.ndarray:
+        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned."""
+        described, model = self.fit_state.described, self.convert()
+        assert described is not None
+        parts = [self.margins_of(rows) for rows in described.rows(frame, self.fit_state.features, model)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
+
+    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
+        """Return the margins of a dict of cells of the table that was learned, as ``predict`` has them."""
+        described, model = self.fit_state.described, self.convert()
+        assert described is not None
+        return self.margins_of(described.row(record, self.fit_state.features, model))[0]
 
     def margins_of(self, matrix: Matrix) -> np.ndarray:
         """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""

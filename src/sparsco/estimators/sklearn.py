@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
@@ -21,52 +20,16 @@ from sklearn.utils.validation import (
 
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
+from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .fit_state import unchanged_on_error
 from .held_out import by_row_of
+from .hints import Hinted
 from .linear import LinearModel
 from .margins import Margins
 from .parameters import check_parameters, refuse_polish
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
-
-_NAMES_IN_SKLEARN = {
-    "C": "alpha = 1 / (C * number of rows)",
-    "solver": "optimizer=, or polish=True for the exact optimum",
-    "learning_rate": "step_size=",
-    "eta0": "step_size=",
-    "average": 'conversion="average"',
-}
-"""The parameters of scikit-learn's linear models that have other names here, and the parameters to pass instead."""
-
-
-def _hint(kind: type, name: str) -> str:
-    return f"{kind.__name__} has no parameter {name}: pass {_NAMES_IN_SKLEARN[name]}."
-
-
-class Hinted(BaseEstimator):
-    """An estimator whose errors translate parameter names of scikit-learn into its own.
-
-    ``help`` and scikit-learn show the signature of ``__init__``.  Early releases of Python 3.11 need it as
-    ``__signature__``.
-    """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        signature = inspect.signature(cls.__init__)
-        cls.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])
-
-    def __new__(cls, *args: Any, **params: Any) -> Self:
-        """Return an estimator; raise a TypeError with a hint for a parameter that has another name in scikit-learn."""
-        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
-            raise TypeError(_hint(cls, name))
-        return super().__new__(cls)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters, as in scikit-learn; raise a ValueError with a hint for a name of scikit-learn's."""
-        for name in params.keys() & _NAMES_IN_SKLEARN.keys():
-            raise ValueError(_hint(type(self), name))
-        return super().set_params(**params)
 
 
 class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
@@ -153,8 +116,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         self.n_features_in_ = X.shape[1]
 
     def _note(self, x: Any, y: Any) -> None:
-        super()._note(x, y)
-        names = stored(self, "feature_names_in_")  # for every example: faster than the property
+        self._fit.note(x, self._target, y)
+        names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
@@ -224,6 +187,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
+        if self._fit.described is not None and is_table(X):
+            return self.margins_of_table(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()

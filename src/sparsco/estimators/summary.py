@@ -104,12 +104,15 @@ def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
-def summary_of(model: Any, top: int, intervals: Intervals | None = None) -> Summary:
-    """Return the summary of a fitted model, with its intervals if they are given."""
+def summary_of(model: Any, top: int, intervals: Intervals | None = None, given: Any = None) -> Summary:
+    """Return the summary of a fitted model, with its intervals if they are given.
+
+    ``given`` are the names of its columns, if it does not know them.
+    """
     solved = model.convert_with_columns()
     coef = solved.coef
     used = np.unique(coef.indices if intervals is None else np.append(coef.indices, intervals.features))
-    names = dict(zip(used.tolist(), model.names_of_slots(used), strict=True))
+    names = dict(zip(used.tolist(), model.names_of_slots(used, given), strict=True))
     spread = share = np.full(coef.shape[1], np.nan)
     if solved.columns is not None:
         spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())

@@ -25,9 +25,11 @@ from .cache import CachedStream, CacheStream, default_folder, is_cache
 from .cache import convert as write_cache
 from .csv_text import CsvStream, first_line
 from .files import Files, is_packed, is_paths, paths_of, plain_suffix
+from .json_lines import JsonStream
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
 from .tables import ArrowFileStream, TableStream, is_table
+from .texts import FolderStream, LineStream
 from .vw import VWStream
 
 __all__ = ["CacheStream", "CachedStream", "Chunk", "Position", "Stream", "StreamError", "convert", "open_stream"]
@@ -40,6 +42,8 @@ _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
     ".parquet": "parquet",
     ".pq": "parquet",
     ".arrow": "arrow",
@@ -52,6 +56,8 @@ _FORMATS: dict[str, Callable[..., Stream]] = {
     "vw": VWStream,
     "csv": CsvStream,
     "tsv": lambda files, **options: CsvStream(files, **{"delimiter": "\t"} | options),
+    "jsonl": JsonStream,
+    "text": LineStream,
     "parquet": ArrowFileStream,
     "arrow": lambda files, **options: ArrowFileStream(files, format="arrow", **options),
     "npz": NpzStream,
@@ -69,9 +75,9 @@ def open_stream(
         A path, a pattern (``part-*.svm.gz``) or a list of those, or "-" for standard input.  A table of pyarrow, pandas
         or polars.  An array or a scipy sparse matrix (with ``y=`` and ``weights=``).  An iterable of examples (x, y),
         or a function that returns a new one at each call.
-    format : {"libsvm", "vw", "csv", "tsv", "parquet", "arrow", "npz"}, optional
+    format : {"libsvm", "vw", "csv", "tsv", "jsonl", "text", "parquet", "arrow", "npz"}, optional
         The default is decided by the suffix of the files, or if that is not enough by their first line.  Files may be
-        compressed with gzip, bzip2, xz or zstd.
+        compressed with gzip, bzip2, xz or zstd.  A folder with a sub-folder of texts for each label needs none.
     cache : bool, str or Path, optional
         A folder into which the first whole pass writes the rows as binary blocks; True is one below the user's cache
         folder.  Later passes, also in later processes, are read from it.  A folder that `convert` wrote is a source
@@ -133,6 +139,8 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
                 raise ValueError(
                     f"{path} is a cache of rows, which cannot be read with other files: convert all files into one."
                 )
+        if format is None and len(paths) == 1 and os.path.isdir(paths[0]):
+            return _made(FolderStream, paths[0], "a folder of texts", options)
         format = format or _common_format(paths)
         if format not in _FORMATS:
             raise ValueError(f"format must be one of {', '.join(_FORMATS)}, not {format!r}.")
@@ -149,6 +157,11 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
     else:
         what = type(source).__name__
         raise ValueError(f"source is a {what}: give paths, a table, an array or an iterable of examples.")
+    return _made(opener, what, format, options)
+
+
+def _made(opener: Callable[..., Stream], what: Any, format: str, options: dict[str, Any]) -> Stream:
+    """Return a stream; raise a ValueError for an option that its format does not have."""
     try:
         return opener(what, **options)
     except TypeError as error:
@@ -180,12 +193,17 @@ def _format_of(path: str) -> str:
     if known:
         return known
     if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: give a pattern for the files in it.")
-    head = first_line(path).split()
+        raise ValueError(f"{path} is a folder: give it alone, or a pattern for the files in it.")
+    line = first_line(path)
+    head = line.split()
     if any(b"|" in word for word in head):
         return "vw"
     if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):
         return "libsvm"
+    if line.startswith(b"{"):
+        return "jsonl"
+    if b"\t" in line:
+        return "text"
     raise ValueError(f"{path}: neither its name nor its first line shows its format: give format= (--format).")
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..data.rows import LARGEST, MAX_FEATURES, as_matrix
-from .features import encoder, fingerprints
+from ..text.fingerprints import fingerprints
+from .features import encoder
 from .files import STDIN, Files
 from .parsed import Parsed, Piece, Pieces
 from .protocol import Position, StreamError

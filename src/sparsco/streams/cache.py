@@ -25,6 +25,7 @@ from ..jit.dispatch import U, inlined, kernel
 from ..util.atomic_files import PartFolder, naming
 from ..util.folders import cache_folder
 from ..util.notices import warn
+from .description import Description, from_json
 from .files import files_of
 from .protocol import Chunk, Position, Stream, StreamError
 
@@ -62,6 +63,7 @@ class CacheStream(Stream):
         self.total = self.blocks[-1]["read"] if self.blocks else 0
         self._checked = np.zeros(len(self.blocks), bool)
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+        self.description = from_json(self.manifest.get("description"))  # caches of before have none
         bits = self.identity()["options"].get("hash_bits")
         self.hashed_to = 0 if bits is None else 1 << bits
 
@@ -222,7 +224,7 @@ class Writer:
         self._blocks[-1]["end"] = self._blocks[-1]["at"] + size + padding
         self._d, self._rows = max(self._d, int(chunk.d)), self._rows + chunk.rows
 
-    def finish(self, identity: dict[str, Any], names: Mapping[int, str]) -> None:
+    def finish(self, identity: dict[str, Any], names: Mapping[int, str], description: Any = None) -> None:
         """Write the manifest, sync all files to disk, and move the folder to its place."""
         with naming(self.folder):
             self._flush()
@@ -233,6 +235,7 @@ class Writer:
             "version": VERSION,
             "byteorder": sys.byteorder,
             "identity": identity,
+            "description": description,
             "rows": self._rows,
             "d": self._d,
             "labels": list(self._labels),
@@ -299,6 +302,10 @@ class CachedStream(Stream):
 
     def remarks(self) -> list[str]:
         return self.source.remarks()
+
+    @property
+    def description(self) -> Description | None:  # type: ignore[override]
+        return self.source.description
 
     def recall(self, names: Mapping[int, str]) -> None:
         self.source.recall(names)
@@ -418,7 +425,7 @@ def _finish(writer: Writer, source: Stream, identity: dict[str, Any]) -> None:
     for file in files_of(identity):
         if not is_same(file):
             raise StreamError(f"{file['path']} changed while it was read: no cache of it was written.")
-    writer.finish(identity, source.names)
+    writer.finish(identity, source.names, source.description)
 
 
 def _warn(folder: Path, error: OSError) -> None:

@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from .description import BOOLEAN, NO_NUMBER, NUMBERS, Description, listed
 from .files import STDIN, Block, Files, check_text, needed, opened
 from .libsvm import shown
 from .parsed import Parsed
-from .protocol import StreamError
-from .tabular import MISSING, NUMERIC, Layout, Tabular, listed
+from .tabular import Tabular
 from .text import TextStream
 
 _SAMPLE = 1 << 20
@@ -23,8 +23,9 @@ class CsvStream(TextStream, Tabular):
     """A stream of the rows of CSV or TSV text; the other options are those of :class:`Tabular`.
 
     ``header=False`` is for files without a header, whose columns are called 0, 1, 2, ...  ``delimiter`` is one
-    character.  ``missing_values`` are the texts of missing cells; by default empty ones and, in place of a number, the
-    usual words such as NA.
+    character.  ``quotes=False`` is for text in which quotation marks are ordinary characters: otherwise a cell that
+    begins with one goes on to the next.  ``missing_values`` are the texts of missing cells; by default empty ones and,
+    in place of a number, the usual words such as NA.
     """
 
     format, quoted, infers, line = "csv", True, True, "line"
@@ -35,6 +36,7 @@ class CsvStream(TextStream, Tabular):
         *,
         delimiter: str = ",",
         header: bool = True,
+        quotes: bool = True,
         missing_values: Sequence[str] | None = None,
         block_bytes: int = 1 << 21,
         threads: int | None = None,
@@ -44,40 +46,44 @@ class CsvStream(TextStream, Tabular):
         Tabular.__init__(self, **options)
         if len(delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {delimiter!r}.")
-        self.delimiter, self.header = delimiter, bool(header)
-        self.no_number = list(MISSING if missing_values is None else missing_values)
-        self.no_category = [""] if missing_values is None else self.no_number
+        self.delimiter, self.header, self.quoted = delimiter, bool(header), bool(quotes)
+        if missing_values is not None:
+            self.marks = list(missing_values), list(missing_values)
+        given = self.given
+        self.no_number = list(self.marks[0] if self.marks else NO_NUMBER if given is None else given.no_number)
         self._arrow, self._csv = needed("pyarrow", "CSV files"), needed("pyarrow.csv", "CSV files")
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {
             "delimiter": self.delimiter,
             "header": self.header,
-            "missing_values": [self.no_number, self.no_category],
+            **({} if self.quoted else {"quotes": False}),
+            "missing_values": None if self.marks is None else list(self.marks),
         }
 
     def prepare(self, block: Block) -> None:
-        if self.known_layout is None:
+        if self.known is None:
             if block.file or block.offset > len(block.text):  # reading resumes somewhere inside
-                if not self.laid_out():
+                if not self.description:
                     raise ValueError("CSV from standard input cannot be resumed: give files.")
             else:
                 self._look(block)
 
-    def laid_out(self) -> Layout | None:
-        if self.known_layout is None:
-            block = next(self.files.blocks(self.block_bytes, quoted=True), None) if self.repeatable else None
+    @property
+    def description(self) -> Description | None:  # type: ignore[override]
+        if self.known is None:
+            block = next(self.files.blocks(self.block_bytes, quoted=self.quoted), None) if self.repeatable else None
             if block is None:
                 return None
             self._look(block)
-        return self.known_layout
+        return self.known
 
     def parse(self, text: Any, begins: bool) -> Parsed:
         text = bytes(text)
         lines, skipped = text.count(b"\n"), 0
         if begins and self.header:
             names, used = self._first_row(text)
-            if tuple(names) != self.layout.columns:
+            if tuple(names) != self.columns:
                 return Parsed.none((1, f"the columns are {listed(names)}, not those of the first file"))
             skipped = text.count(b"\n", 0, used)
             text = text[used:]
@@ -94,41 +100,51 @@ class CsvStream(TextStream, Tabular):
             return Parsed.none((skipped + self._line(text, row), sentence))
         return parsed
 
+    @property
+    def _quoting(self) -> Any:
+        """Return the constant of Python's csv module."""
+        return csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
         """Return the header's names, and the number of bytes it takes."""
         stop = text.find(b"\n") + 1
-        while text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
+        while self.quoted and text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
             stop = text.find(b"\n", stop) + 1
         row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
-        names = next(csv.reader([row], delimiter=self.delimiter), [])
+        names = next(csv.reader([row], delimiter=self.delimiter, quoting=self._quoting), [])
         return names if self.header else [str(k) for k in range(len(names))], stop
 
     def _look(self, block: Block) -> None:
         """Infer the types of the columns from the first megabyte."""
         text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
         columns, used = self._first_row(text)
-        if len(set(columns)) < len(columns):
-            raise StreamError(f"{self.files.name(0)}, line 1: two columns have the same name: rename one.")
         sample = text[used if self.header else 0 : _SAMPLE]
         sample = sample[: sample.rfind(b"\n") + 1] if len(text) > _SAMPLE else sample
         types = dict.fromkeys(columns, self._arrow.string())
-        if sample.strip(b"\n"):
+        if sample.strip(b"\n") and len(types) == len(columns):
             table = self._read(sample, columns)
             if not isinstance(table, str):  # otherwise the parser will report where
                 types = dict(zip(columns, table.schema.types, strict=True))
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
-        self.known_layout = self.lay_out(types, self.files.name(0))
+        described = self.describe(columns, lambda: types, self.files.name(0))
+        self.known = described
+        first = self._read(sample) if sample.strip(b"\n") and self.given is None else ""
+        self.known = self.decide(described, None if isinstance(first, str) else first)
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
         """Return a table of these columns with inferred types, or of the layout's; the error of pyarrow if it fails."""
-        types = None if columns else {name: self._type(name) for name in self.layout.columns}
+        types = None if columns else {name: self._type(name) for name in self.columns}
         try:
             return self._csv.read_csv(
                 self._arrow.BufferReader(text),
                 read_options=self._csv.ReadOptions(
-                    column_names=list(columns or self.layout.columns), use_threads=False, block_size=len(text) + 1
+                    column_names=list(columns or self.columns), use_threads=False, block_size=len(text) + 1
                 ),
-                parse_options=self._csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                parse_options=self._csv.ParseOptions(
+                    delimiter=self.delimiter,
+                    quote_char='"' if self.quoted else False,
+                    newlines_in_values=self.quoted,
+                ),
                 convert_options=self._csv.ConvertOptions(
                     column_types=types,
                     null_values=self.no_number,
@@ -140,24 +156,26 @@ class CsvStream(TextStream, Tabular):
             return str(error)
 
     def _type(self, name: str) -> Any:
-        layout = self.layout
-        kinds = layout.kinds | {layout.target: layout.target_kind, layout.weight: NUMERIC}
-        kind = kinds.get(name)
-        if kind == NUMERIC and name in self._booleans:
+        """Return the type that a column is read with: numbers are parsed here, everything else stays text."""
+        found = self.decided
+        kinds = {each.name: each.kind for each in found.columns}
+        kinds |= {found.target: found.target_kind, found.weight: NUMBERS}  # type: ignore[dict-item]
+        if kinds.get(name) in (NUMBERS, BOOLEAN) and name in self._booleans:
             return self._arrow.bool_()
-        return self._arrow.float64() if kind == NUMERIC else self._arrow.string()
+        return self._arrow.float64() if kinds.get(name) == NUMBERS else self._arrow.string()
 
     def _explained(self, sentence: str) -> str:
-        columns = self.layout.columns
+        columns = self.columns
         pattern = r"In CSV column #(\d+): CSV conversion error to \S+: invalid value '(.*)'"
         found = re.search(pattern, sentence, re.DOTALL)
         if found:
             name = columns[int(found[1])]
             return (
                 f"column {name!r} has {shown(found[2].encode())}, which is not a number: repair it, name it among "
-                f"missing_values (--missing-values), or give schema={{{name!r}: 'categorical'}} (--schema "
-                f"{name}=categorical)"
+                f"missing_values (--missing-values), or give schema={{{name!r}: 'category'}} (--schema {name}=category)"
             )
+        if "invalid UTF8 data" in sentence:
+            return "it is not valid UTF-8: convert the file, for example by iconv -f LATIN1 -t UTF-8"
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
             cells = f"the row has {found[2]} cells, the others have {found[1]}"
@@ -166,7 +184,9 @@ class CsvStream(TextStream, Tabular):
 
     def _line(self, text: bytes, row: int) -> int:
         """Return the line on which a row (from 1) begins, within a block."""
-        reader = csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
+        reader = csv.reader(
+            io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter, quoting=self._quoting
+        )
         before = 0
         for cells in reader:
             if cells:

@@ -8,25 +8,19 @@ two such hashes: among a million names, two are confused with a probability of 1
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ..data.slots import SeenColumns
-from ..jit.dispatch import U, inlined, kernel
-from .files import padded
-from .numbers import word
+from ..jit.dispatch import U, kernel
+from ..text.fingerprints import LOW, NamesOf, fingerprints
 
 MAX_NAMES = 1 << 20
-_SECOND = 0x9747B28C
-_FINGERPRINT = (1 << 62) - 1
-_LOW = U(0xFFFFFFFF)
+FINGERPRINT = (1 << 62) - 1
 _SEEN_BITS = 24
 _MANY_MARKS = 1 << 20
-
-NamesOf = Callable[[np.ndarray], list[str]]
-"""A function that returns the names of the entries with these numbers."""
 
 
 class Vocabulary:
@@ -39,7 +33,7 @@ class Vocabulary:
         self.frozen, self._marks = frozen, np.empty(0, np.int32)
         digest = hashlib.sha256("\n".join(self._names).encode("utf-8", "surrogateescape")).hexdigest()
         self._began = [len(self._names), digest]
-        keys = (fingerprints(self._names, self.seed) & U(_FINGERPRINT)).view(np.int64)
+        keys = (fingerprints(self._names, self.seed) & U(FINGERPRINT)).view(np.int64)
         self._columns.make_slots(keys)
         if len(self._columns) < len(self._names):
             raise ValueError("names contains a name twice: each name must be a different feature.")
@@ -81,7 +75,7 @@ class Vocabulary:
 
     def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
         """Return the columns of the entries, -1 for those left out."""
-        keys = (keys & U(_FINGERPRINT)).view(np.int64)
+        keys = (keys & U(FINGERPRINT)).view(np.int64)
         if self.frozen:
             return self._columns.slots_of(keys), None
         before = len(self._columns)
@@ -187,62 +181,12 @@ def rows_of(
     return indptr, indices[:size], data[:size]
 
 
-def to_bytes(name: str) -> bytes:
-    """Return the bytes of a name as in a file."""
-    return name.encode("utf-8", "surrogateescape")
-
-
-def to_name(raw: bytes) -> str:
-    """Return the name with these bytes, which may be any."""
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def fingerprints(names: Iterable[str], seed: int) -> np.ndarray:
-    """Return 64 bits for each name; the lower half is its MurmurHash3 with this seed."""
-    raw = [to_bytes(name) for name in names]
-    ends = np.cumsum(np.fromiter(map(len, raw), np.int64, len(raw)))
-    text = np.frombuffer(padded(b"".join(raw) + b"\n"), np.uint8)
-    keys = np.empty(len(raw), np.uint64)
-    hash_all(U(text.ctypes.data), ends, U(seed), keys)
-    return keys
-
-
-@inlined
-def _scrambled(k: Any) -> Any:
-    """Return the contribution of four bytes of text to MurmurHash3, which does not depend on the seed."""
-    k = k * U(0xCC9E2D51) & _LOW
-    return ((k << U(15) | k >> U(17)) & _LOW) * U(0x1B873593) & _LOW
-
-
-@inlined
-def _stirred(h: Any) -> Any:
-    return ((h << U(13) | h >> U(19)) & _LOW) * U(5) + U(0xE6546B64) & _LOW
-
-
-@inlined
-def _finished(h: Any) -> Any:
-    h = (h ^ (h >> U(16))) * U(0x85EBCA6B) & _LOW
-    h = (h ^ (h >> U(13))) * U(0xC2B2AE35) & _LOW
-    return h ^ (h >> U(16))
-
-
-@inlined
-def fingerprint(p: Any, n: Any, seed: Any) -> Any:
-    """Return MurmurHash3 (32 bits, x86) of n bytes, and above it that of another seed; it may read `PADDING` more."""
-    h, g, end = seed, seed ^ U(_SECOND), p + (U(n) & ~U(3))
-    while p < end:
-        k = _scrambled(word(p) & _LOW)
-        h, g, p = _stirred(h ^ k), _stirred(g ^ k), p + U(4)
-    k = _scrambled(word(p) & ((U(1) << U(8) * (U(n) & U(3))) - U(1)))
-    return _finished(h ^ k ^ U(n)) | _finished(g ^ k ^ U(n)) << U(32)
-
-
 @kernel
 def hash_to_columns(keys, d, seen, columns, signs, new):
     """Write columns and signs of keys, and the entries whose columns were not seen before; return their number."""
     count = 0
     for i in range(keys.size):
-        h = np.int64(keys[i] & _LOW)
+        h = np.int64(keys[i] & LOW)
         positive = h < 1 << 31
         c = (h if positive else (1 << 32) - h) & (d - 1)
         columns[i], signs[i] = c, 1.0 if positive else -1.0
@@ -285,12 +229,3 @@ def merge(lengths, columns, values, marks, indptr, indices, data):
         to = kept
         indptr[U(i + 1)] = to
     return to
-
-
-@kernel
-def hash_all(at, ends, seed, keys):
-    """Write the fingerprints of texts that are stored one after the other."""
-    start = U(0)
-    for i in range(ends.size):
-        keys[i] = fingerprint(at + start, ends[i] - np.int64(start), seed)
-        start = U(ends[i])

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ..jit.memory import PADDING, padded
 from .protocol import StreamError
 
 LONGEST_LINE = 1 << 28
@@ -27,9 +28,6 @@ STDIN = "-"
 _AT_ONCE = 1 << 18
 """The bytes of standard input that are requested at a time."""
 
-
-PADDING = 64
-"""The bytes after a text that may be read, with any contents."""
 Text = memoryview
 """Whole lines, which end with a newline, followed by `PADDING` bytes of memory."""
 
@@ -360,11 +358,6 @@ def is_packed(path: str) -> bool:
     with open(path, "rb") as raw:
         head = raw.read(6)
     return any(head.startswith(magic) for magic in COMPRESSIONS.values())
-
-
-def padded(raw: bytes) -> Text:
-    """Return lines from other memory as a text with padding."""
-    return memoryview(raw + bytes(PADDING))[: len(raw)]
 
 
 def _told(raw: Any) -> int:

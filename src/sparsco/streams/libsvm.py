@@ -9,8 +9,10 @@ import numpy as np
 from ..data.rows import LARGEST, MAX_FEATURES
 from ..data.slots import tidied
 from ..jit.dispatch import U, kernel
-from .features import encoder, fingerprint
-from .files import PADDING, Text
+from ..jit.memory import PADDING, peek
+from ..text.fingerprints import fingerprint
+from .features import encoder
+from .files import Text
 from .numbers import (
     BAD,
     GOOD,
@@ -21,7 +23,6 @@ from .numbers import (
     few_digits,
     next_stop,
     number,
-    peek,
     short_number,
     stops_of,
     unbox,

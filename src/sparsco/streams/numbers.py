@@ -10,16 +10,15 @@ from __future__ import annotations
 import ctypes
 import re
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, overload
 
-from ..jit.dispatch import OPTIONS, U, inlined, kernel
-from .files import PADDING, Text
+from ..jit.dispatch import U, inlined, kernel
+from ..jit.memory import BYTE, PADDING, WORD, always_inlined, load, peek, primitive, word
+from .files import Text
 
 GOOD, BAD, HARD = 0, 1, 2
 """The results of `number`: a number was read; there is none; only Python's own ``float`` can decide."""
@@ -50,38 +49,7 @@ def _powers() -> np.ndarray:
 _FIVES = _powers()
 
 
-def _primitive(result: Any, emit: Callable[[Any, Any], Any]) -> Callable[[Callable[[Any], Any]], Any]:
-    """Return a decorator for a function of one word: plain Python as written, compiled to the code of ``emit``."""
-
-    @intrinsic
-    def built(typing: Any, x: Any) -> Any:
-        return result(types.uint64), lambda context, builder, signature, args: emit(builder, args[0])
-
-    def decorate(function: Callable[[Any], Any]) -> Any:
-        @overload(function, strict=False, jit_options=OPTIONS.inner)
-        def _compiled(x: Any) -> Any:
-            return lambda x: built(x)
-
-        return function
-
-    return decorate
-
-
-def always_inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function as `inlined` does, and force inlining: a call costs as much as a usual number."""
-
-    @overload(function, strict=False, jit_options=OPTIONS.inner | {"forceinline": True})
-    def _compiled(*args: Any) -> Any:
-        return function
-
-    return function
-
-
-_BYTE, _WORD, _BYTES = ir.IntType(8), ir.IntType(64), ir.VectorType(ir.IntType(8), PADDING)
-
-
-def _load(kind: Any) -> Callable[[Any, Any], Any]:
-    return lambda builder, x: builder.load(builder.inttoptr(x, kind.as_pointer()), align=1)
+_BYTES = ir.VectorType(BYTE, PADDING)
 
 
 def _all_but(low: int, count: int = 1) -> Any:
@@ -91,45 +59,33 @@ def _all_but(low: int, count: int = 1) -> Any:
     """
 
     def emit(builder: Any, x: Any) -> Any:
-        text = builder.sub(_load(_BYTES)(builder, x), ir.Constant(_BYTES, [low] * PADDING))
-        return builder.bitcast(builder.icmp_unsigned(">=", text, ir.Constant(_BYTES, [count] * PADDING)), _WORD)
+        text = builder.sub(load(_BYTES)(builder, x), ir.Constant(_BYTES, [low] * PADDING))
+        return builder.bitcast(builder.icmp_unsigned(">=", text, ir.Constant(_BYTES, [count] * PADDING)), WORD)
 
     def plain(x: Any) -> Any:
         text = np.frombuffer(ctypes.string_at(int(x), PADDING), np.uint8)
         return np.packbits(text - np.uint8(low) >= count, bitorder="little").view("<u8")[0]
 
-    return _primitive(types.uint64, emit)(plain)
+    return primitive(types.uint64, emit)(plain)
 
 
 no_digits, no_minus, no_colons, no_bars = _all_but(48, 10), _all_but(45), _all_but(58), _all_but(124)
 no_newlines, no_tabs_or_newlines, no_spaces = _all_but(10), _all_but(9, 2), _all_but(32)
 
 
-@_primitive(types.uint8, _load(_BYTE))
-def peek(x: Any) -> Any:
-    """Return the byte at an address."""
-    return np.uint8(ctypes.c_uint8.from_address(int(x)).value)
-
-
-@_primitive(types.uint64, _load(_WORD))
-def word(x: Any) -> Any:
-    """Return the eight bytes from an address on, the first one lowest."""
-    return U(int.from_bytes(ctypes.string_at(int(x), 8), "little"))
-
-
-@_primitive(types.uint64, lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0)))
+@primitive(types.uint64, lambda builder, x: builder.cttz(x, ir.Constant(ir.IntType(1), 0)))
 def lowest(x: Any) -> Any:
     """Return the position of the lowest bit that is set, 64 if none is."""
     return U((int(x) & -int(x)).bit_length() - 1 if x else 64)
 
 
-@_primitive(types.uint64, lambda builder, x: builder.ctpop(x))
+@primitive(types.uint64, lambda builder, x: builder.ctpop(x))
 def ones(x: Any) -> Any:
     """Return the number of bits that are set."""
     return U(int(x).bit_count())
 
 
-@_primitive(types.float64, lambda builder, x: builder.bitcast(x, ir.DoubleType()))
+@primitive(types.float64, lambda builder, x: builder.bitcast(x, ir.DoubleType()))
 def as_float(x: Any) -> Any:
     """Return the double with these 64 bits."""
     return struct.unpack("d", struct.pack("Q", int(x)))[0]

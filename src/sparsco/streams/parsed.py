@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .features import Encoder, Hashed, NamesOf, rows_of
+from ..text.fingerprints import NamesOf
+from .features import Encoder, Hashed, rows_of
 from .files import Text
 from .protocol import Chunk, Position, Stream, StreamError
 

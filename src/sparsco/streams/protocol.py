@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import Matrix
+from .description import Description
 
 Position = dict[str, Any]
 """An opaque position between two chunks, made of JSON types."""
@@ -72,6 +73,9 @@ class Stream:
     """The number of columns that names are hashed to; 0 without hashing."""
     label_dtype: np.dtype | None = None
     """The type of labels that came as Python objects, once one was seen; chunks have numbers as float64."""
+
+    description: Description | None = None
+    """The description of a table's columns, as far as it is known; None if the source is no table."""
 
     @property
     def names(self) -> Mapping[int, str]:

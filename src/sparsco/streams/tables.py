@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
+from .description import FIRST_ROWS, NUMBERS
 from .files import STDIN, Files, is_of_system, needed
 from .parsed import Piece
 from .protocol import Position, StreamError
-from .tabular import NUMERIC, Tabular
+from .tabular import Tabular
 
 _ROWS = 1 << 13
 """The number of rows in a piece."""
@@ -24,11 +25,14 @@ class TableStream(Tabular):
 
     def __init__(self, table: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.table = _as_arrow(table)
+        self.table = _as_arrow(table, None if self.given is None else self.given.names)
         self.total = self.table.num_rows
-        self.known_layout = self.lay_out(_types(self.table.schema), "the table")
-        if self.layout.target is not None:
-            kind: Any = self.table.schema.field(self.layout.target).type if self.layout.target_kind == NUMERIC else None
+        schema = self.table.schema
+        self.known = self.describe(schema.names, lambda: _types(schema), "the table")
+        self.known = self.decide(self.known, self.table.slice(0, FIRST_ROWS))
+        if self.known.target is not None:
+            is_number = self.known.target_kind == NUMBERS
+            kind: Any = schema.field(self.known.target).type if is_number else None
             self.label_dtype = np.dtype(object if kind is None else kind.to_pandas_dtype())
 
     def pieces(self, place: Position) -> Iterator[Piece]:
@@ -49,7 +53,9 @@ class ArrowFileStream(Tabular):
             if _types(schema) != _types(schemas[0]):
                 raise StreamError(f"{path}: the columns or their types are not those of {files.paths[0]}.")
         self._rows, self.total = rows, sum(rows)
-        self.known_layout = self.lay_out(_types(schemas[0]), files.paths[0])
+        self.known = self.describe(schemas[0].names, lambda: _types(schemas[0]), files.paths[0])
+        if self.given is None:
+            self.known = self.decide(self.known, self._first_rows())
 
     def origin(self) -> Any:
         return self.files.identity()
@@ -60,6 +66,18 @@ class ArrowFileStream(Tabular):
             path, before = self.files.paths[number], sum(self._rows[:number])
             tables = self._opened(path)[2]
             yield from _pieces_of(self, tables, offset if number == first else 0, number, before, path)
+
+    def _first_rows(self) -> Any:
+        """Return a table of the first rows, of as many files as it takes; None if there are none."""
+        arrow, parts, rows = needed("pyarrow", "tables"), [], 0
+        for path in self.files.paths:
+            with _arrow_errors(f"{path} cannot be read"):
+                for _, part in self._opened(path)[2]:
+                    parts.append(part.slice(0, FIRST_ROWS - rows))
+                    rows += parts[-1].num_rows
+                    if rows == FIRST_ROWS:
+                        return arrow.Table.from_batches(parts).unify_dictionaries()
+        return arrow.Table.from_batches(parts).unify_dictionaries() if parts else None
 
     def _opened(self, path: str) -> _Opened:
         with _arrow_errors(f"{path} cannot be read as {self.format}"):
@@ -157,13 +175,36 @@ def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
     return table, roles
 
 
-def _as_arrow(table: Any) -> Any:
+def _of_pandas(frame: Any, wanted: Collection[str] | None) -> Any:
+    """Return a DataFrame of pandas as a table; raise a ValueError that names a column which Arrow cannot hold."""
+    arrow, names = needed("pyarrow", "tables"), frame.columns.tolist()
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise StreamError(f"the table: two columns have the name {twice!r}: rename one.")
+    if wanted is not None:
+        frame = frame.assign(**{name: None for name in names if frame[name].dtype == object and name not in wanted})
+    try:
+        return arrow.Table.from_pandas(frame, preserve_index=False)
+    except (arrow.ArrowException, TypeError, ValueError):
+        for name in names:
+            try:
+                arrow.array(frame[name], from_pandas=True)
+            except (arrow.ArrowException, TypeError, ValueError):
+                raise StreamError(
+                    f"the table: column {name!r} has values of several types: convert it, for example by "
+                    f"frame[{name!r}].astype(str)."
+                ) from None
+        raise
+
+
+def _as_arrow(table: Any, wanted: Collection[str] | None = None) -> Any:
+    """Return a table of Arrow; where only some columns are ``wanted``, the others may be empty."""
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):
         return table
     is_pandas = type(table).__module__.partition(".")[0] == "pandas"
     if is_pandas and isinstance(table, needed("pandas", "tables of pandas").DataFrame):
-        return arrow.Table.from_pandas(table.rename(columns=str), preserve_index=False)
+        return _of_pandas(table.rename(columns=str), wanted)
     if not is_pandas:
         with contextlib.suppress(TypeError, arrow.ArrowInvalid):
             return arrow.table(table)

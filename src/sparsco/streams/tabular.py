@@ -1,57 +1,64 @@
-"""Rows from tables: the roles of columns, and their cells as numbers and categories.
+"""Rows from tables: the roles of columns, and the stream of their entries.
 
-A numeric column is a feature of its name; a categorical one has a feature ``name=value`` for each of its values.
+What a cell becomes is decided in ``encoding.py``, by the description of its column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from ..data.rows import LARGEST
-from .features import encoder, fingerprints
-from .files import needed
+from ..text.spec import TextSpec, spec_of
+from ..util.notices import warn
+from .description import (
+    BOOLEAN,
+    DATE,
+    IGNORED,
+    INDICATOR,
+    NO_CATEGORY,
+    NO_NUMBER,
+    NUMBERS,
+    OTHERS,
+    TEXT,
+    Column,
+    Description,
+    checked_missing,
+    listed,
+    spelled,
+    to_json,
+)
+from .encoding import CellError, Unknown, categories, entries, kind_of, numbers, with_first_rows
+from .features import Hashed, Vocabulary, encoder
 from .parsed import Parsed, Pieces
-from .protocol import StreamError
+from .protocol import Chunk, Position, StreamError
 
-NUMERIC, CATEGORICAL, IGNORE = "numeric", "categorical", "ignore"
-OTHERS = "*"
-"""The key of a schema for all columns that it does not name."""
 TARGETS = ("target", "label", "y", "class")
 """The names of columns that are the target by default."""
-MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None")
-"""The texts that mark a missing number."""
-
-
-class Layout(NamedTuple):
-    """The roles of a table's columns: their names, a kind for each feature, and the columns with another role."""
-
-    columns: tuple[str, ...]
-    kinds: dict[str, str]
-    target: str | None
-    target_kind: str
-    weight: str | None
-    tag: str | None
 
 
 class Tabular(Pieces):
     """A stream of the rows of tables.
 
     ``target`` names the column to predict.  By default it is the one called target, label, y or class; None means no
-    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numeric", "categorical"
-    or "ignore", and "*" to the kind of all others.  Without "*" these follow from their type, in text from their first
-    megabyte.  A missing category has no entry; a missing number is an error unless ``missing="zero"``.  ``optional``
-    lists "weight" and "tag" if those columns may be absent.
+    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numbers", "category",
+    "boolean", "date", "text" or "ignored", and "*" to the kind of all others.  Without "*" these follow from their
+    type, in text from their first megabyte.  ``missing`` is what a missing cell becomes: "indicator" (the mean of the
+    first rows, and a feature ``name?``), "mean", "zero", or "refuse".  A word of the schema may have its own, as in
+    "numbers:mean".  ``text`` names columns of texts, or maps them to a `TextSpec`; ``text_options`` are the options of
+    one for all of them.  ``optional`` lists "weight" and "tag" if those columns may be absent.  ``description`` takes
+    the place of all these decisions; ``predicts`` means that rows are read for a model that learned by it.
     """
 
-    known_layout: Layout | None = None
-    """The layout; None while it is not known."""
+    known: Description | None = None
+    """The description; None while it is not known."""
+    columns: tuple[str, ...] = ()
+    """The columns of the source, in their order."""
     line = "row"
     labels_are = "target= (--target) names their column"
-    no_category: Sequence[str] = ()
-    """The texts that mark a missing category."""
+    marks: tuple[Sequence[str], Sequence[str]] | None = None
+    """The texts of missing numbers and of missing categories, where they were given."""
 
     def __init__(
         self,
@@ -60,51 +67,85 @@ class Tabular(Pieces):
         weight: str | None = None,
         tag: str | None = None,
         schema: Mapping[str, str] | None = None,
+        text: str | Sequence[str] | Mapping[str, TextSpec] = (),
+        text_options: Mapping[str, Any] | None = None,
         optional: Sequence[str] = (),
-        missing: str = "refuse",
+        missing: str = INDICATOR,
         hash_bits: int | None = None,
         seed: int = 0,
         signed: bool = True,
         names: Any = None,
         frozen: bool = False,
+        description: Description | None = None,
+        predicts: bool = False,
     ) -> None:
-        if missing not in ("refuse", "zero"):
-            raise ValueError(f"missing must be 'refuse' or 'zero', not {missing!r}.")
-        for name, kind in (schema or {}).items():
-            if kind not in (NUMERIC, CATEGORICAL, IGNORE):
-                raise ValueError(f"schema has {kind!r} for {name!r}: choose numeric, categorical or ignore.")
-        self.asked = target, weight, tag, dict(schema or {})
-        self.optional, self.missing = list(optional), missing
-        self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        checked_missing(missing)
+        for name, word in (schema or {}).items():
+            spelled(name, word)
+        texts = [text] if isinstance(text, str) else list(text)
+        self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
+        self.text_spec, self.texts = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.optional, self.missing, self.given = list(optional), missing, description
+        self.unknown = Unknown() if predicts else None
+        if description is not None and description.hash_bits is not None:
+            hash_bits, seed, signed = description.hash_bits, description.seed, description.signed
+        is_encoder = isinstance(names, Vocabulary | Hashed)
+        self.encoder = names if is_encoder else encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
+        given = {} if self.given is None else {"description": to_json(self.given)}
+        given |= {"text": list(self.text_spec)} if TEXT in self.asked[3].values() else {}
+        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
     @property
-    def layout(self) -> Layout:
-        """Return the layout, which the first rows have decided."""
-        assert self.known_layout is not None
-        return self.known_layout
+    def description(self) -> Description | None:  # type: ignore[override]
+        """Return the description, also before the first row is read; None if it is not known."""
+        return self.known
 
-    def laid_out(self) -> Layout | None:
-        """Return the layout, also before the first row is read; None if it is not known."""
-        return self.known_layout
+    @property
+    def decided(self) -> Description:
+        """Return the description, which the first rows have decided."""
+        assert self.known is not None
+        return self.known
 
     def remarks(self) -> list[str]:
-        """Return remarks on the target and the kinds of columns, if they were not given."""
-        layout, (target, _, _, schema) = self.laid_out(), self.asked
-        if layout is None:
+        """Return remarks on the target and the columns, if they were not given."""
+        found, target = self.description, self.asked[0]
+        if found is None or self.given is not None:
             return []
-        found = [f"target: column {layout.target!r}"] if target == "auto" else []
-        kinds = []
-        for kind, words in ((NUMERIC, "numeric"), (CATEGORICAL, "categorical"), (IGNORE, "ignored as empty")):
-            names = [name for name, each in layout.kinds.items() if each == kind and name not in schema]
-            kinds += [f"{len(names)} {words} ({listed(names)})"] if names and OTHERS not in schema else []
-        return found + (["columns: " + ", ".join(kinds)] if kinds else [])
+        return [f"target: column {found.target!r}"] * (target == "auto") + found.lines()
 
-    def lay_out(self, types: dict[str, Any], source: str) -> Layout:
-        """Return the roles and kinds of columns of these Arrow types."""
+    def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
+        yield from super().chunks(start)
+        if self.unknown is not None and (sentence := self.unknown.sentence()):
+            self.unknown = Unknown()
+            warn(sentence)
+
+    def describe(self, names: Sequence[str], types: Callable[[], Mapping[str, Any]], source: str) -> Description:
+        """Return the description of columns with these names: the given one, or one by their roles and Arrow types."""
+        self.columns = tuple(names)
+        if self.given is not None:
+            return self._fitted(self.given, source)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if list(names).count(name) > 1)
+            raise StreamError(f"{source}: two columns have the name {twice!r}: rename one.")
+        return self._by_types(types(), source)
+
+    def _fitted(self, description: Description, source: str) -> Description:
+        """Return a given description without the optional columns that are absent; raise if another one is."""
+        if "weight" in self.optional and description.weight not in self.columns:
+            description = description._replace(weight=None)
+        if "tag" in self.optional and description.tag not in self.columns:
+            description = description._replace(tag=None)
+        roles = [("the target", description.target), ("the weight", description.weight), ("the tag", description.tag)]
+        for role, name in [*roles, *(("a feature of the model", each.name) for each in description.features)]:
+            if name is not None and self.columns.count(name) != 1:
+                how = "has no column" if name not in self.columns else "has two columns"
+                raise StreamError(f"{source} {how} {name!r}, {role}: there are {listed(self.columns, 20)}.")
+        return description
+
+    def _by_types(self, types: Mapping[str, Any], source: str) -> Description:
         target, weight, tag, schema = self.asked
         if target == "auto":
             found = [name for name in types if name.lower() in TARGETS]
@@ -121,131 +162,96 @@ class Tabular(Pieces):
             if name is not None and name not in types:
                 there = listed(list(types), 20)
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
-        kinds = {}
-        for name, type in types.items():
-            if name not in (target, weight, tag):
-                kinds[name] = schema.get(name) or schema.get(OTHERS) or _kind(type)
-                if not kinds[name]:
-                    raise StreamError(
-                        f"{source}: column {name!r} has the type {type}, neither a number nor a category: give "
-                        f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), 'categorical' or 'numeric'."
-                    )
-        kind = NUMERIC if target is None else schema.get(target) or _kind(types[target])
-        return Layout(tuple(types), kinds, target, kind, weight, tag)
+        columns = tuple(
+            self._column(name, type, source) for name, type in types.items() if name not in (target, weight, tag)
+        )
+        is_only = sum(each.kind != IGNORED for each in columns) == 1
+        columns = tuple(self._with_text(each, is_only) for each in columns)
+        kind = NUMBERS
+        if target is not None:
+            kind = spelled(target, schema[target])[0] if target in schema else kind_of(types[target])
+            kind = NUMBERS if kind == BOOLEAN else kind
+        no_number, no_category = self.marks or (NO_NUMBER, NO_CATEGORY)
+        hashing = {}
+        if isinstance(self.encoder, Hashed):
+            hashing = {"hash_bits": self.encoder.bits, "seed": self.encoder.seed, "signed": self.encoder.signed}
+        return Description(columns, target, kind, weight, tag, tuple(no_number), tuple(no_category), **hashing)
+
+    def _with_text(self, column: Column, is_only: bool) -> Column:
+        """Return a column of texts with its options; the name of the only column is not put before its features."""
+        if column.kind != TEXT:
+            return column
+        own = self.text_spec._replace(prefix="" if is_only else f"{column.name}:")
+        return column._replace(text=self.texts.get(column.name, own))
+
+    def _column(self, name: str, type: Any, source: str) -> Column:
+        """Return a column by its type, or as the schema has it."""
+        schema = self.asked[3]
+        word = schema.get(name) or schema.get(OTHERS)
+        if word is not None:
+            kind, missing, pools = spelled(name, word)
+            return Column(name, kind, missing or self.missing, pools=pools)
+        if not (kind := kind_of(type)):
+            raise StreamError(
+                f"{source}: column {name!r} has the type {type}, neither a number nor a category: give "
+                f"schema={{{name!r}: 'ignore'}} (--schema {name}=ignore), 'category' or 'numbers'."
+            )
+        return Column(name, kind, self.missing)
+
+    def decide(self, description: Description, first: Any) -> Description:
+        """Return the description with what the first rows show; ``first`` is a table of them."""
+        if self.given is not None or first is None:
+            return description
+        return with_first_rows(description, lambda name: _whole(first.column(self.columns.index(name))))
 
     def parsed(self, batch: Any, lines: int) -> Parsed:
         """Return the rows of a record batch; an error names a row, counted from 1."""
-        n, layout = batch.num_rows, self.layout
-        features = [(name, kind) for name, kind in layout.kinds.items() if kind != IGNORE]
-        keys = np.empty((n, len(features)), np.uint64)
-        values, kept = np.ones((n, len(features))), np.ones((n, len(features)), bool)
-        texts: list[Any] = []
-        label: Any
+        n, found = batch.num_rows, self.decided
+
+        def cells(name: str) -> Any:
+            return batch.column(self.columns.index(name))
+
         try:
-            for k, (name, kind) in enumerate(features):
-                column = batch.column(layout.columns.index(name))
-                if kind == NUMERIC:
-                    values[:, k] = _numbers(column, name, self.missing)
-                    keys[:, k], label = fingerprints([name], self.seed)[0], (name, None)
-                else:
-                    codes, categories = _categories(column, name, self.no_category)
-                    kept[:, k], label = codes >= 0, (name, (codes, categories))
-                    known = fingerprints([f"{name}={category}" for category in categories], self.seed)
-                    keys[:, k] = np.append(known, np.uint64(0))[codes]
-                texts.append(label)
+            indptr, keys, values, names_of = entries(cells, n, found, self.seed, self.unknown)
             y = np.full(n, np.nan)
-            if layout.target is not None:
-                column = batch.column(layout.columns.index(layout.target))
-                is_number = layout.target_kind == NUMERIC
-                y = _numbers(column, layout.target) if is_number else _labels(column, layout.target, self.no_category)
+            if found.target is not None:
+                y = self._targets(cells(found.target), found)
             weights = None
-            if layout.weight is not None:
-                weights = _numbers(batch.column(layout.columns.index(layout.weight)), layout.weight)
+            if found.weight is not None:
+                weights = _required(cells(found.weight), found.weight, found)
                 if (weights < 0.0).any():
-                    raise _CellError(int(np.argmax(weights < 0.0)), f"column {layout.weight!r} has a negative weight")
-        except _CellError as wrong:
+                    raise CellError(int(np.argmax(weights < 0.0)), f"column {found.weight!r} has a negative weight")
+        except CellError as wrong:
             return Parsed.none((wrong.row + 1, wrong.sentence))
         tags = None
-        if layout.tag is not None:
-            column = batch.column(layout.columns.index(layout.tag))
-            tags = ["" if tag is None else str(tag) for tag in column.to_pylist()]
-        indptr, entry_of = np.append(0, np.cumsum(kept.sum(1))), np.flatnonzero(kept)
+        if found.tag is not None:
+            tags = ["" if tag is None else str(tag) for tag in cells(found.tag).to_pylist()]
+        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of)
 
-        def names_of(entries: np.ndarray) -> list[str]:
-            found = []
-            for cell in entry_of[entries].tolist():
-                row, k = divmod(cell, len(features))
-                name, coded = texts[k]
-                found.append(name if coded is None else f"{name}={coded[1][coded[0][row]]}")
-            return found
-
-        return Parsed(lines, indptr, keys[kept], values[kept], y, weights, tags, names_of=names_of)
-
-
-def listed(names: Sequence[str], most: int = 6) -> str:
-    """Return the first of some names, for a message."""
-    few = [repr(name[:40])[1:-1] + "..." * (len(name) > 40) for name in names[:most]]
-    return ", ".join(few) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    def _targets(self, column: Any, found: Description) -> np.ndarray:
+        name = str(found.target)
+        if found.target_kind == NUMBERS:
+            return _required(column, name, found)
+        if found.target_kind == DATE:
+            raise CellError(
+                0,
+                f"column {name!r} has dates, which cannot be the target: give schema={{{name!r}: "
+                f"'category'}} (--schema {name}=category), or numbers in their place",
+            )
+        codes, values = categories(column, name, found.no_category)
+        if (codes < 0).any():
+            raise CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
+        return np.array(values, object)[codes]
 
 
-class _CellError(Exception):
-    def __init__(self, row: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.row, self.sentence = row, sentence
+def _required(column: Any, name: str, found: Description) -> np.ndarray:
+    """Return a column of numbers of which none may be missing."""
+    values = numbers(column, name, found.no_number)
+    if np.isnan(values).any():
+        raise CellError(int(np.argmax(np.isnan(values))), f"column {name!r} has no number: every row needs one")
+    return values
 
 
-def _kind(type: Any) -> str:
-    """Return the kind of a column of an Arrow type; "" if it must be given."""
-    is_ = needed("pyarrow.types", "tables")
-    if is_.is_integer(type) or is_.is_floating(type) or is_.is_boolean(type) or is_.is_decimal(type):
-        return NUMERIC
-    if is_.is_null(type):
-        return IGNORE
-    views = is_.is_string(type) or is_.is_large_string(type) or is_.is_string_view(type)
-    return CATEGORICAL if views or is_.is_dictionary(type) else ""
-
-
-def _numbers(column: Any, name: str, missing: str = "refuse") -> np.ndarray:
-    """Return a column as float64, with 0 for missing numbers where ``missing="zero"``."""
-    arrow = needed("pyarrow", "tables")
-    if column.null_count and missing != "zero":
-        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        remedy = "fill it in, or give missing='zero' (--missing zero) where it is a feature"
-        raise _CellError(row, f"column {name!r} has no number: {remedy}")
-    if arrow.types.is_boolean(column.type):
-        column = column.cast(arrow.int8())
-    try:
-        numbers = column.cast(arrow.float64(), safe=False).fill_null(0.0).to_numpy(zero_copy_only=False)
-    except arrow.ArrowException as error:
-        raise _CellError(0, f"column {name!r} cannot be read as numbers: {error}") from error
-    good = np.abs(numbers) <= LARGEST
-    if not good.all():
-        row = int(np.argmin(good))
-        raise _CellError(row, f"column {name!r} has {numbers[row]}: numbers must be finite and at most 1e75")
-    return numbers
-
-
-def _categories(column: Any, name: str, none: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return codes of a column's values, -1 where one is missing or among ``none``, and the values as text."""
-    arrow = needed("pyarrow", "tables")
-    if not arrow.types.is_dictionary(column.type):
-        try:
-            column = column.dictionary_encode()
-        except arrow.ArrowException as error:
-            raise _CellError(0, f"column {name!r} of type {column.type} cannot be read as categories") from error
-    codes = column.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    values = column.dictionary.to_pylist()
-    texts = [_text(value) for value in values]
-    missing = [code for code, value in enumerate(values) if value is None or texts[code] in none]
-    return np.where(np.isin(codes, missing), -1, codes) if missing else codes, texts
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
-
-
-def _labels(column: Any, name: str, none: Sequence[str]) -> np.ndarray:
-    codes, values = _categories(column, name, none)
-    if (codes < 0).any():
-        raise _CellError(int(np.argmin(codes)), f"column {name!r} is empty: every row needs a label")
-    return np.array(values, object)[codes]
+def _whole(column: Any) -> Any:
+    """Return a column as one Arrow array."""
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from ..jit.memory import padded
 from ..util.folders import cores
-from .files import Block, Files, Text, padded
+from .files import Block, Files, Text
 from .parsed import Parsed, Piece, Pieces
 from .protocol import Position
 

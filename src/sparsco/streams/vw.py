@@ -10,13 +10,14 @@ import numpy as np
 
 from ..data.rows import LARGEST
 from ..jit.dispatch import U, kernel
-from .features import encoder, fingerprint, to_name
-from .files import PADDING, Text
+from ..jit.memory import PADDING, always_inlined, peek
+from ..text.fingerprints import fingerprint, to_name
+from .features import encoder
+from .files import Text
 from .libsvm import BEYOND, COLON, NEWLINE, SPACE, TAB, shown
 from .numbers import (
     BAD,
     HARD,
-    always_inlined,
     boxed,
     counts,
     lowest,
@@ -25,7 +26,6 @@ from .numbers import (
     no_spaces,
     no_tabs_or_newlines,
     number,
-    peek,
     short_number,
     stops_of,
     unbox,

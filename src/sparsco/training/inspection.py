@@ -13,11 +13,11 @@ from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
 from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
 from ..parts.part import is_record
-from ..streams.tabular import listed
+from ..streams.description import listed
 from ..util import html as html
 from ..util.progress import duration, printable
 from .model_checks import used_columns
-from .model_files import intervals_in, restored, stability_of
+from .model_files import description_of, intervals_in, restored, stability_of
 from .results import Trained
 
 _PROMISE_HEADS = {"q_value": "q-value", "probability": "share of halves"}
@@ -242,6 +242,8 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
         "sizes": [each._asdict() for each in trade_off(restored(content))],
         "intervals": intervals(content, top),
     }
+    table = description_of(content)
+    described |= {} if table is None else {"columns": table.lines()}
     return described | {name: value for name, value in content["extra"].items() if name in ("training", "reader")}
 
 
@@ -260,6 +262,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
     lines += _promise_lines(outcome["promise"]) if "promise" in outcome else []
     lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
     lines += [method(outcome["chosen"])] if "chosen" in outcome else []
+    lines += [f"column {printable(line)}" for line in found.get("columns", ())]
     lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
     lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
     outputs = _outputs(content)

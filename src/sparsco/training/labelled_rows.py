@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import Matrix, stack
+from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
 from ..streams.parsed import Pieces
-from ..streams.tables import Tabular
+from ..streams.texts import LabelledTexts
 
+IN_DESCRIPTION = ("target", "weight", "tag", "schema", "missing", "missing_values", "text", "text_options")
+"""The options of a reader that the description of a table has."""
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
 
@@ -92,15 +95,21 @@ def labels(y: np.ndarray) -> np.ndarray:
 
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options to read other files as this stream was read; for tables with the layout that was found."""
+    """Return the options to read other files as this stream was read, without those that its description has."""
+    own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
+    found = {name: option for name, option in options.items() if name not in own}
     source = stream.source if isinstance(stream, CachedStream) else stream
-    found = {name: option for name, option in options.items() if name != "cache"}
-    layout = source.laid_out() if isinstance(source, Tabular) else None
-    if layout is not None:
-        found |= {"target": layout.target, "schema": dict(layout.kinds)}
-        if layout.target is not None:
-            found["schema"][layout.target] = layout.target_kind
-    return found
+    return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
+
+
+def describe(model: Any, stream: Stream) -> None:
+    """Give a model the description of the table that it has learned, if it was one, and the names of its features."""
+    description = stream.description
+    if description is None or not isinstance(model, LinearModel):
+        return
+    names = stream.names if by_name(stream) else None
+    every = [] if names is None else [names[column] for column in range(len(names))]
+    model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
 
 
 def by_name(stream: Stream) -> bool:

@@ -14,6 +14,7 @@ from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..inference.record import Intervals
 from ..parts.part import is_record
+from ..streams.description import KINDS, MISSING_AS, Column, Description
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
@@ -33,6 +34,7 @@ def check(content: Mapping[str, Any]) -> None:
     _check_intervals(content, width, outputs)
     _check_figures(content)
     _check_stability(content)
+    _check_description(content.get("description"))
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -180,6 +182,23 @@ def _check_names(content: Mapping[str, Any], width: int) -> None:
     elif column_names is not None:
         _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "its number of names is wrong")
         _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are not strings")
+
+
+def _check_description(found: Any) -> None:
+    """Raise an error if the description of a table does not fit together; files of before have none."""
+    if found is None:
+        return
+    _must(isinstance(found, Description) and type(found.columns) is tuple, "its description of columns is wrong")
+    names = [column.name for column in found.columns if isinstance(column, Column)]
+    _must(
+        len(set(names)) == len(found.columns) and all(type(name) is str for name in names),
+        "its description of columns is wrong",
+    )
+    for column in found.columns:
+        is_known = column.kind in KINDS.values() and column.missing in MISSING_AS
+        _must(
+            is_known and np.isfinite(column.fill) and type(column.origin) is int, "its description of columns is wrong"
+        )
 
 
 def _must(holds: Any, otherwise: str) -> None:

@@ -35,6 +35,7 @@ from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
 from ..parts.part import is_record
+from ..streams.description import REFUSE, Description, from_schema
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
@@ -179,6 +180,9 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
     every: Any = names or {}
+    described = model.fit_state.described
+    if names is None and described is not None and described.names is not None:
+        every, by_name = dict(enumerate(described.names)), True
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
     elif names is None and model.column_names is not None:
@@ -209,6 +213,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "intervals": _intervals(solved, lambda slots: places[np.searchsorted(used, features.to_columns(slots))]),
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
+        "description": None if described is None else described.description,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
@@ -358,7 +363,20 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
         model.classes_ = content["classes"]
+    description = description_of(content)
+    if description is not None:
+        model.describe(description, None)
     return model
+
+
+def description_of(content: Mapping[str, Any]) -> Description | None:
+    """Return the description of the table that a model has learned, None if it was none; files of before have kinds."""
+    reader = content["extra"].get("reader", {})
+    if content.get("description") is not None or "schema" not in reader:
+        return content.get("description")
+    more = {name: reader[name] for name in ("weight", "tag", "hash_bits", "seed", "signed") if name in reader}
+    marks = reader.get("missing_values")
+    return from_schema(reader["schema"], reader.get("target"), reader.get("missing", REFUSE), marks, **more)
 
 
 def _restored_sizes(

@@ -151,9 +151,14 @@ targets/classes               problem.targets:Classes
 targets/one-vs-rest           problem.targets:OneVsRest
 targets/repeated              problem.targets:Repeated
 
+table/description             streams.description:Description
+table/column                  streams.description:Column
+table/described               estimators.described:Described
+
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted
 model/answer                  conversions.averaging:Answer

@@ -12,11 +12,11 @@ from ..data.rows import Matrix
 from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
+from ..streams.description import TEXT, Description
 from ..streams.protocol import unlabelled
-from ..streams.tabular import IGNORE, OTHERS
 from ..util.progress import printable
-from .labelled_rows import by_name, labels
-from .model_files import restored
+from .labelled_rows import IN_DESCRIPTION, by_name, labels
+from .model_files import description_of, restored
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -43,10 +43,14 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         return model, stream if names is None else _Renamed(stream, names)
     if names is not None:
         reader |= {"names": names, "frozen": True}
-    if "schema" in content["extra"].get("reader", {}):
-        reader |= _of_table(content, names, labelled, options)
+    description = description_of(content)
+    if description is not None:
+        used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
+        reader = _of_table(reader, description, used, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
+    elif "text_options" in content["extra"].get("reader", {}) and source == "-":
+        reader.setdefault("format", "text")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:
@@ -60,8 +64,12 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
 
 def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the reader: those of the training, and others that do not change the features."""
-    own = content["extra"].get("reader", {})
-    for name in ("hash_bits", "quadratic", "zero_based"):
+    own, options = content["extra"].get("reader", {}), dict(options)
+    description = description_of(content)
+    texts = [] if description is None else [each.name for each in description.columns if each.kind == TEXT]
+    if sorted(options.get("text", ())) == sorted(texts):
+        options.pop("text", None)  # the model knows how these columns are read
+    for name in ("hash_bits", "quadratic", "zero_based", "text", "text_options"):
         if name in options and options[name] != own.get(name):
             was = f"{name}={own[name]!r}" if name in own else f"no {name}"
             raise ValueError(f"{name}={options[name]!r}: the model was trained with {was}; leave it out.")
@@ -69,27 +77,28 @@ def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
 
 
 def _of_table(
-    content: Mapping[str, Any], names: list[str] | None, labelled: bool, options: Mapping[str, Any]
+    reader: Mapping[str, Any],
+    description: Description,
+    names: list[str] | None,
+    labelled: bool,
+    options: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the options for a table of which only the columns that count must be there.
 
     These are the columns that features with a nonzero weight come from; if names are hashed, all columns that were
     learned.  The target of labelled rows and the columns in ``options`` are added.
     """
-    reader = content["extra"]["reader"]
-    schema = {name: kind for name, kind in reader["schema"].items() if kind != IGNORE}
-    target = reader.get("target")
-    labels = {target: schema.pop(target)} if target in schema else {}
-    if names is not None:
-        parts = [name.split("=") for name in names]
-        used = {"=".join(part[:k]) for part in parts for k in range(1, len(part) + 1)}
-        schema = {name: kind for name, kind in schema.items() if name in used}
-    found: dict[str, Any] = {"optional": [role for role in ("weight", "tag") if role not in options]}
-    if not labelled:
-        found["target"] = None
-    elif "target" not in options:
-        schema |= labels
-    return found | {"schema": schema | {OTHERS: IGNORE} | options.get("schema", {})}
+    marks = options.get("missing_values")
+    needed = description.only(names, labelled).overridden(
+        options.get("schema"),
+        options.get("missing"),
+        None if marks is None else (marks, marks),
+        **{role: options[role] for role in ("target", "weight", "tag") if role in options},
+    )
+    needed = needed if labelled else needed._replace(target=None)
+    optional = [role for role in ("weight", "tag") if role not in options]
+    rest = {name: option for name, option in reader.items() if name not in IN_DESCRIPTION}
+    return rest | {"description": needed, "predicts": True, "optional": optional}
 
 
 class Watched(Stream):

@@ -34,7 +34,7 @@ from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
-from .labelled_rows import LabelledRows, are_classes, by_name, first_classes, labels
+from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -56,6 +56,7 @@ def train(
     stop: Callable[[], bool] = bool,
     live: Live | None = None,
     named: bool | None = None,
+    **options: Any,
 ) -> Trained:
     """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
 
@@ -72,7 +73,7 @@ def train(
         If True, every pass reads the rows in a random order of its own, if they fit into memory or are cached
         (docs/files.md).  Rows of standard input and of iterators keep their order.
     reader : dict, optional
-        Options of :func:`sparsco.open_stream`.
+        Options of :func:`sparsco.open_stream`.  They may also be given by name: ``train(frame, target="income")``.
     classes : list, "any" or None
         All classes; "any" if they may appear at any time; None if the first rows decide.
     settings : dict, optional
@@ -117,7 +118,8 @@ def train(
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
-    run = Training(model, int(passes), bool(shuffle), dict(reader or {}), classes, dict(settings or {}))
+    reader = {**(reader or {}), **options}
+    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
     if named is not None and named != by_name(run.stream):
@@ -253,6 +255,7 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
+        describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:

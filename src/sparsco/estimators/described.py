@@ -1,0 +1,93 @@
+"""Tables as rows of a model: data frames and dicts with the columns that the model has learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..data.slots import Names
+from ..streams.description import Description
+from ..streams.encoding import Unknown
+from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
+from ..streams.records import record_entries
+from ..streams.tables import TableStream
+from ..util.attributes import attributes
+from ..util.notices import warn
+from .converted import Converted
+
+
+class Described:
+    """The columns of the tables that a model takes, and the names of its features in the order of its columns.
+
+    ``names`` is None where names are hashed, and where the model has them itself.
+    """
+
+    _made: tuple[Any, Any, Encoder, Description] | None = None
+    _growing: Encoder | None = None
+    """The encoder of rows to learn, which may bring new names."""
+
+    def __init__(self, description: Description, names: Sequence[str] | None = None) -> None:
+        self.description, self.names = description, None if names is None else list(names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return attributes(self) | {"_made": None, "_growing": None}
+
+    def _settle(self) -> None:
+        """Take over the names that rows to learn have brought."""
+        if isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
+            self.names = list(self._growing.names.values())
+            self.description, self._made = self.description.learned(self.names), None
+
+    def _reading(self, features: Any, model: Converted | None) -> tuple[Encoder, Description]:
+        """Return the encoder of names, and the columns that have a weight; without a model all columns."""
+        self._settle()
+        made = self._made
+        if made is None or made[0] is not features or made[1] is not model:
+            found = self.description
+            names = features.names if isinstance(features, Names) else self.names
+            if names is None:
+                placing, used = encoder(found.hash_bits, found.seed, found.signed), None
+            else:
+                placing, used = encoder(names=names, frozen=True), names
+                if model is not None:
+                    used = [names[column] for column in np.unique(model.coef.indices).tolist()]
+            needed = found.only(used if model is not None else None, labelled=False)
+            made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
+        return made[2], made[3]
+
+    def rows(self, frame: Any, features: Any, model: Converted) -> list[Matrix]:
+        """Return the rows of a table, some at a time; other columns than those with a weight need not be there."""
+        placing, needed = self._reading(features, model)
+        stream = TableStream(frame, description=needed, names=placing, predicts=True)
+        return [chunk.matrix for chunk in stream]
+
+    def row(self, record: Mapping[str, Any], features: Any, model: Converted | None) -> Matrix:
+        """Return a dict as one row; a column that it does not have is missing."""
+        placing, needed = self._reading(features, model)
+        unknown = Unknown()
+        row = _row(record, needed, placing, unknown)
+        if sentence := unknown.sentence():
+            warn(sentence)
+        return row
+
+    def to_learn(self, record: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns and values of a dict; new names get new columns."""
+        if self._growing is None:
+            found = self.description
+            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
+        row = _row(record, self.description, self._growing, None)
+        return row.indices.astype(np.int64), row.data
+
+
+def _row(record: Mapping[str, Any], description: Description, placing: Encoder, unknown: Unknown | None) -> Matrix:
+    names, values = record_entries(record, description, unknown)
+
+    def names_of(entries: np.ndarray) -> list[str]:
+        return [names[entry] for entry in entries.tolist()]
+
+    keys, data = fingerprints(names, placing.seed), np.array(values, np.float64)
+    return Matrix(*rows_of(placing, np.array([len(names)]), keys, data, names_of), len(placing))

@@ -1,0 +1,313 @@
+"""The description of a table's columns: what each is, and what stands for its missing cells.
+
+It is decided from the first rows, saved in the model, and used by every source of rows: the same record becomes the
+same features from CSV, Parquet, data frames and dicts.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..text.spec import WORD, TextSpec
+
+NUMBERS, CATEGORY, BOOLEAN, DATE, TEXT, IGNORED = "numbers", "category", "boolean", "date", "text", "ignored"
+REFUSE, ZERO, MEAN, INDICATOR = "refuse", "zero", "mean", "indicator"
+MISSING_AS = (INDICATOR, MEAN, ZERO, REFUSE)
+"""What a missing cell may become; the first is the default."""
+KINDS = {
+    NUMBERS: NUMBERS,
+    CATEGORY: CATEGORY,
+    BOOLEAN: BOOLEAN,
+    DATE: DATE,
+    TEXT: TEXT,
+    IGNORED: IGNORED,
+    "numeric": NUMBERS,
+    "categorical": CATEGORY,
+    "ignore": IGNORED,
+}
+"""The kinds of columns by the words of a schema."""
+OTHERS = "*"
+"""The key of a schema for all columns that it does not name."""
+EVERY = "every"
+"""The word of a schema that keeps rare categories apart."""
+NO_NUMBER = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None")
+"""The texts that mark a missing number, boolean or date."""
+NO_CATEGORY = ("",)
+"""The texts that mark a missing category."""
+FIRST_ROWS = 1000
+"""The number of rows from which a description is decided."""
+POOL = "other"
+_FEWEST = 5
+"""The number of rare categories from which on a column has a pool: fewer say little about those to come."""
+_MOST_SEEN = 1000
+"""The most categories of a column that a model remembers."""
+_MOST_LINES = 40
+_DATE_PARTS = (":month", ":weekday")
+
+
+class Column(NamedTuple):
+    """A column of a table: its kind, what stands for missing cells, and what the first rows and the training showed."""
+
+    name: str
+    kind: str
+    missing: str = INDICATOR
+    fill: float = 0.0
+    """The mean of the first rows; a missing cell has this value, unless it is refused or zero."""
+    holes: float = 0.0
+    """The share of missing cells among the first rows."""
+    origin: int = 0
+    """The day from which the days of a date are counted, in days since 1970-01-01."""
+    rare: tuple[str, ...] = ()
+    """The rare categories, which are one feature ``name=other``."""
+    pools: bool = True
+    """False if rare categories must be kept apart."""
+    seen: tuple[str, ...] | None = None
+    """All categories of the training, sorted; None if they are not known, or more than a thousand."""
+    had_holes: bool | None = None
+    """Whether cells were missing in the training; None if it is not known."""
+    text: TextSpec | None = None
+    """The options of a column of texts."""
+
+    @property
+    def stands_for_missing(self) -> float:
+        """Return the number that a missing cell becomes."""
+        return self.fill if self.missing in (MEAN, INDICATOR) else 0.0
+
+    def has_seen(self, text: str) -> bool:
+        """Return whether a category was in the training; True if that is not known."""
+        if self.seen is None:
+            return True
+        place = bisect.bisect_left(self.seen, text)
+        return place < len(self.seen) and self.seen[place] == text
+
+    def line(self) -> str:
+        """Return the column in one line."""
+        return f"{self.name}: {self.kind}" + "".join(f", {part}" for part in self._details())
+
+    def _details(self) -> list[str]:
+        found = []
+        if self.text is not None:
+            low, high = self.text.lengths
+            what = "words" if self.text.analyzer == WORD else "characters"
+            found.append(what if low == high == 1 else f"{low} to {high} {what}")
+        if self.kind == DATE:
+            found.append(f"as days since {day_text(self.origin)}, month and weekday")
+        if self.rare:
+            found.append(f"{len(self.rare)} rare ones pooled as {self.name}={POOL}")
+        if self.holes and self.kind not in (TEXT, IGNORED):
+            share = f"{100.0 * self.holes:.2g}% missing"
+            by_indicator = f"with an indicator {self.name}?"
+            if self.kind == CATEGORY:
+                found.append(f"{share} {by_indicator}" if self.missing == INDICATOR else share)
+            else:
+                as_mean = f"as the mean {self.fill:.4g}"
+                ways = {INDICATOR: f"{as_mean} {by_indicator}", MEAN: as_mean, ZERO: "as zero", REFUSE: "refused"}
+                found.append(f"{share} {ways[self.missing]}")
+        return found
+
+
+class Description(NamedTuple):
+    """The columns of a table, their roles, and how the names of features become columns of a model.
+
+    ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight`` and ``tag``
+    name the columns with another role.
+    """
+
+    columns: tuple[Column, ...]
+    target: str | None = None
+    target_kind: str = NUMBERS
+    weight: str | None = None
+    tag: str | None = None
+    no_number: tuple[str, ...] = NO_NUMBER
+    no_category: tuple[str, ...] = NO_CATEGORY
+    hash_bits: int | None = None
+    seed: int = 0
+    signed: bool = True
+
+    @property
+    def features(self) -> list[Column]:
+        """Return the columns that are not ignored."""
+        return [column for column in self.columns if column.kind != IGNORED]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the columns that are read: features, target, weight and tag."""
+        roles = (self.target, self.weight, self.tag)
+        return [*(column.name for column in self.features), *(name for name in roles if name is not None)]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether every feature is a column of the table: there are only numbers, none missing so far."""
+        return all(column.kind in (NUMBERS, BOOLEAN) and not column.holes for column in self.features)
+
+    def lines(self) -> list[str]:
+        """Return a line for each column; of very many columns the first ones and the numbers of the others."""
+        found = [column.line() for column in self.columns[:_MOST_LINES]]
+        rest = [column.kind for column in self.columns[_MOST_LINES:]]
+        if rest:
+            counts = ", ".join(f"{rest.count(kind):,} {kind}" for kind in dict.fromkeys(rest))
+            found.append(f"... and {len(rest):,} more columns: {counts}")
+        return found
+
+    def refusing_holes(self) -> Description:
+        """Return the description with missing cells refused where they would be new features."""
+        return self._replace(
+            columns=tuple(
+                column._replace(missing=REFUSE) if column.missing == INDICATOR else column for column in self.columns
+            )
+        )
+
+    def only(self, names: Iterable[str] | None, labelled: bool = True) -> Description:
+        """Return the description of the columns that features of these names come from; None stands for all names.
+
+        Without ``labelled`` rows need no target.
+        """
+        columns = self.features
+        if names is not None:
+            used = {part for name in names for part in _possible_columns(name)}
+            columns = [column for column in columns if column.name in used or column.kind == TEXT]
+        return self._replace(columns=tuple(columns), target=self.target if labelled else None)
+
+    def learned(self, names: Collection[str]) -> Description:
+        """Return the description with what the training has seen, by the names of all its features."""
+        if self.hash_bits is not None:
+            return self
+        values: dict[str, list[str]] = {column.name: [] for column in self.columns if column.kind == CATEGORY}
+        known = set(names)
+        for name in known:
+            at = name.find("=")
+            while at >= 0:
+                if name[:at] in values:
+                    values[name[:at]].append(name[at + 1 :])
+                at = name.find("=", at + 1)
+
+        def with_seen(column: Column) -> Column:
+            holes = column.name + "?" in known if column.missing == INDICATOR else None
+            if column.kind != CATEGORY:
+                return column._replace(had_holes=holes)
+            seen = sorted({*values[column.name], *column.rare})
+            return column._replace(had_holes=holes, seen=None if len(seen) > _MOST_SEEN else tuple(seen))
+
+        return self._replace(columns=tuple(with_seen(column) for column in self.columns))
+
+    def overridden(
+        self,
+        schema: Mapping[str, str] | None = None,
+        missing: str | None = None,
+        marks: tuple[Sequence[str], Sequence[str]] | None = None,
+        **roles: Any,
+    ) -> Description:
+        """Return the description with other kinds, another treatment of missing cells, other marks of them or roles."""
+        by_name = {column.name: column for column in self.columns}
+        if missing is not None:
+            by_name = {name: column._replace(missing=checked_missing(missing)) for name, column in by_name.items()}
+        target_kind = self.target_kind
+        for name, word in (schema or {}).items():
+            kind, how, pools = spelled(name, word)
+            if name == roles.get("target", self.target):
+                target_kind = kind
+            elif name != OTHERS:
+                column = by_name.get(name, Column(name, kind))
+                by_name[name] = column._replace(kind=kind, missing=how or column.missing, pools=pools)
+        found = self._replace(columns=tuple(by_name.values()), target_kind=target_kind, **roles)
+        return found if marks is None else found._replace(no_number=tuple(marks[0]), no_category=tuple(marks[1]))
+
+
+def spelled(name: str, word: str) -> tuple[str, str | None, bool]:
+    """Return kind, treatment of missing cells and pooling of a schema's word such as "numbers:mean"."""
+    kind, _, detail = str(word).partition(":")
+    if kind not in KINDS or detail not in ("", EVERY, *MISSING_AS):
+        raise ValueError(
+            f"schema has {word!r} for {name!r}: choose numbers, category, boolean, date, text or ignored (or the words "
+            "numeric, categorical, ignore), and after a colon mean, zero, indicator, refuse, or every for rare "
+            "categories."
+        )
+    return KINDS[kind], detail if detail in MISSING_AS else None, detail != EVERY
+
+
+def checked_missing(missing: str) -> str:
+    """Return the treatment of missing cells; raise a ValueError for an unknown word."""
+    if missing not in MISSING_AS:
+        raise ValueError(f"missing must be one of {', '.join(MISSING_AS)}, not {missing!r}.")
+    return missing
+
+
+def from_schema(
+    schema: Mapping[str, str],
+    target: str | None,
+    missing: str = REFUSE,
+    marks: Sequence[str] | None = None,
+    **more: Any,
+) -> Description:
+    """Return the description that a model file of before has: the kinds of its columns."""
+    kinds = {name: KINDS[kind] for name, kind in schema.items()}
+    columns = tuple(Column(name, kind, missing) for name, kind in kinds.items() if name != target)
+    found = Description(columns, target, kinds.get(target or "", NUMBERS), **more)
+    return found if marks is None else found._replace(no_number=tuple(marks), no_category=tuple(marks))
+
+
+def to_json(description: Description) -> Any:
+    """Return a description as the nested lists that JSON makes of it."""
+    return json.loads(json.dumps(description))
+
+
+def from_json(stored: Any) -> Description | None:
+    """Return the description in the nested lists that JSON makes of one; None if there is none."""
+    if stored is None:
+        return None
+    columns, *fields = stored
+    return Description(tuple(_column(column) for column in columns), *_tuples(fields))
+
+
+def _column(stored: Iterable[Any]) -> Column:
+    column = Column(*_tuples(stored))
+    return column if column.text is None else column._replace(text=TextSpec(*_tuples(column.text)))
+
+
+def _tuples(fields: Iterable[Any]) -> list[Any]:
+    return [tuple(field) if isinstance(field, list) else field for field in fields]
+
+
+def rare_categories(texts: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the categories to pool: those that the first rows show once, in their first half.
+
+    Where rows are sorted by the column, a category at the end of the first rows may be frequent later.  One whose rows
+    have ended before the middle is not.  Tables of fewer rows have no rare categories.
+    """
+    if len(texts) < FIRST_ROWS:
+        return ()
+    middle, counts = FIRST_ROWS // 2, dict[str, int]()
+    for text in texts[:middle]:
+        if text is not None:
+            counts[text] = counts.get(text, 0) + 1
+    later = set(texts[middle:FIRST_ROWS])
+    rare = sorted(text for text, count in counts.items() if count == 1 and text not in later)
+    return tuple(rare) if len(rare) >= _FEWEST else ()
+
+
+def day_text(day: int) -> str:
+    """Return the date of a day, counted from 1970-01-01."""
+    import numpy as np
+
+    return str(np.datetime64(day, "D"))
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Return the first of some names, for a message."""
+    few = [repr(name[:40])[1:-1] + "..." * (len(name) > 40) for name in names[:most]]
+    return ", ".join(few) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def _possible_columns(feature: str) -> Iterable[str]:
+    """Yield the names of columns that a feature of this name may come from."""
+    yield feature
+    yield feature.removesuffix("?")
+    at = feature.find("=")
+    while at >= 0:
+        yield feature[:at]
+        for part in _DATE_PARTS:
+            yield feature[:at].removesuffix(part)
+        at = feature.find("=", at + 1)
