@@ -18,7 +18,7 @@ from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
-from ..streams.tabular import CATEGORICAL, IGNORE, Tabular
+from ..streams.tabular import CATEGORICAL, IGNORE, TEXT, Tabular
 from ..training.checkpoints import Checkpoints
 from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, reader_of
 from ..training.train import Training
@@ -79,7 +79,8 @@ def head(partition: Partition, most: int, options: Mapping[str, Any], counted: i
     part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
     layout = told.known_layout if isinstance(told, Tabular) else None
     kinds = {"": CATEGORICAL} if layout is None else layout.kinds
-    columns = None if CATEGORICAL in kinds.values() else [name for name, each in kinds.items() if each != IGNORE]
+    is_open = not {CATEGORICAL, TEXT}.isdisjoint(kinds.values())
+    columns = None if is_open else [name for name, each in kinds.items() if each != IGNORE]
     named = by_name(told)
     hashed = bool(told.names) and not named
     kind, counted = type(told).__name__, min(rows, counted)

@@ -81,14 +81,17 @@ class Tabular(Pieces):
                 raise ValueError(f"schema has {kind!r} for {name!r}: choose numeric, categorical, text or ignore.")
         texts = [text] if isinstance(text, str) else list(text)
         self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
-        self.text_spec, self.texts = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.text_spec, self.told = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing = list(optional), missing
         self.encoder = encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        texts = {"text": list(self.text_spec)} if TEXT in self.asked[3].values() else {}
-        return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | texts
+        found = {"asked": list(self.asked), "optional": self.optional, "missing": self.missing}
+        if TEXT in self.asked[3].values():
+            found["text"] = [self.text_spec.settings(), {name: spec.settings() for name, spec in self.told.items()}]
+        return found
 
     @property
     def layout(self) -> Layout:

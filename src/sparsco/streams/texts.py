@@ -46,7 +46,7 @@ class LabelledTexts(Pieces):
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"text": list(self.text_spec)}
+        return {"text": self.text_spec.settings()}
 
     def parsed(self, column: Any, labels: list[str | None], lines: int) -> Parsed:
         """Return the rows of texts, in the form of `text_entries`."""
