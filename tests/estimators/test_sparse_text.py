@@ -170,6 +170,11 @@ def test_wrong_input_gets_a_sentence():
         SparseText().fit(["a"] * 5000 + [float("nan")])
     with pytest.raises(TextError, match="text 5000 is not valid UTF-8"):
         SparseText().fit(["a"] * 5000 + ["\ud800"])
+    text = SparseText().fit(TEXTS)
+    for learn in (text.fit, text.partial_fit, text.fit_transform, text.partial_fit_transform):
+        with pytest.raises(TextError, match="text 5000 is not valid UTF-8"):
+            learn(["new"] * 5000 + ["\ud800"])
+        assert text.n_texts_ == 300 and "new" not in text.get_feature_names_out()
     with pytest.raises(ValueError, match="min_count must be a whole number"):
         SparseText(min_count=0).fit(TEXTS)
     with pytest.raises(ValueError, match="min_count is for a vocabulary"):
