@@ -662,7 +662,7 @@ def test_schemas_roles_and_missing_cells(tmp_path):
         ({"header": False}, "the target column is unknown"),
         ({"delimiter": "::"}, "delimiter must be one character"),
         ({"missing": "mean"}, "missing must be"),
-        ({"schema": {"a": "date"}}, "schema has 'date' for 'a': choose numeric, categorical or ignore"),
+        ({"schema": {"a": "date"}}, "schema has 'date' for 'a': choose numeric, categorical, text or ignore"),
         ({"schema": {"z": "ignore"}}, "schema names the column 'z'"),
         ({"weight": "z"}, "weight names the column 'z'"),
     ]:
