@@ -75,8 +75,11 @@ def _texts(X: Any) -> Any:
     shape = shape_of(X)
     if len(shape) > 1:
         raise ValueError(f"X has the shape {shape}: give one column of texts, such as table['message'].")
-    if isinstance(X, list | tuple) or type(X).__module__.partition(".")[0] == "pyarrow":
+    package = type(X).__module__.partition(".")[0]
+    if isinstance(X, list | tuple) or package == "pyarrow":
         return list(X) if isinstance(X, tuple) else X
+    if package == "pandas":  # its missing values have several forms
+        return np.where(X.isna(), None, np.asarray(X, object))
     if not isinstance(X, Iterable):
         raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
     return np.asarray(X, object) if shape else list(X)
