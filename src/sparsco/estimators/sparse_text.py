@@ -79,7 +79,7 @@ def _texts(X: Any) -> Any:
     if isinstance(X, list | tuple) or package == "pyarrow":
         return list(X) if isinstance(X, tuple) else X
     if package == "pandas":  # its missing values have several forms
-        return np.where(X.isna(), None, np.asarray(X, object))
+        return np.where(X.isna(), np.array(None), np.asarray(X, object))
     if not isinstance(X, Iterable):
         raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
     return np.asarray(X, object) if shape else list(X)
