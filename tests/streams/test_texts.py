@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparsco.streams import StreamError, open_stream
+from sparsco.streams import StreamError, convert, open_stream
 from sparsco.text.spec import TextSpec
 from support.text_features import features_of
 
@@ -107,10 +107,11 @@ def test_a_folder_is_read_in_a_mixed_order_that_stays(tmp_path):
     found = sorted((label, sorted(row)) for label, row in zip(labels, rows, strict=True))
     assert found == sorted((label, sorted(features_of(text, TextSpec()))) for label, text in ROWS)
     assert 5 < labels[:30].count("spam") < 25  # 40% of all
-    stream = open_stream(tmp_path)
-    before = stream.identity()
+    stored = convert(tmp_path, tmp_path / "stored")
+    assert [label for chunk in stored for label in chunk.y] == labels and not stored.is_stale()
+    before = open_stream(tmp_path).identity()
     (tmp_path / "ham" / "0.txt").write_text("changed")
-    assert open_stream(tmp_path).identity() != before
+    assert open_stream(tmp_path).identity() != before and stored.is_stale()
     (tmp_path / "ham" / "0.txt").write_bytes(b"caf\xe9")
     with pytest.raises(StreamError, match=r"ham.0\.txt: the text is not valid UTF-8"):
         list(open_stream(tmp_path))
