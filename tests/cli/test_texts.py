@@ -105,3 +105,14 @@ def test_wrong_options_get_a_sentence(folder, capsys, options, sentence):
     except SystemExit as left:
         code = left.code
     assert code == 2 and sentence in capsys.readouterr().err
+
+
+def test_a_model_of_texts_can_go_on_learning(folder, capsys):
+    train = ("train", "a.csv", "--quiet")
+    options = (*NAMED, "--schema", "id=ignore", "--alpha", "0.005", "--ngrams", "1-2")
+    assert run(capsys, *train, *options, "--save-state", "-m", "a.model")[0] == 0
+    before = model_files.read("a.model")
+    assert run(capsys, *train, "--update", "a.model", "--text", "message")[0] == 0
+    after = model_files.read("a.model")
+    assert after["extra"]["reader"]["text"] == before["extra"]["reader"]["text"]
+    assert after["extra"]["names"] == before["extra"]["names"]

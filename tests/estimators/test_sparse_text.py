@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsco import SparseClassifier, SparseText
@@ -133,6 +135,20 @@ def test_columns_of_texts_of_other_packages():
     expected = SparseText().fit_transform(TEXTS)
     for column in (pandas.Series(TEXTS), polars.Series(TEXTS), arrow.array(TEXTS), np.array(TEXTS), iter(TEXTS)):
         assert same(SparseText().fit_transform(column), expected)
+    holes = ["free prize", None, "see you"]
+    expected = SparseText().fit_transform(["free prize", "", "see you"])
+    series = [pandas.Series(holes, dtype=kind) for kind in (object, "string", "str")]
+    for column in (*series, holes, ["free prize", float("nan"), "see you"], polars.Series(holes), arrow.array(holes)):
+        assert same(SparseText().fit_transform(column), expected)
+
+
+def test_a_column_of_a_table_in_a_column_transformer():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"message": ["Free prize", None, "see you"], "kind": ["a", "b", "a"]})
+    parts = [("text", SparseText(), "message"), ("kind", OneHotEncoder(), ["kind"])]
+    model = ColumnTransformer(parts, verbose_feature_names_out=False)
+    assert model.fit_transform(table).shape == (3, 6)
+    assert model.get_feature_names_out().tolist() == ["free", "prize", "see", "you", "kind_a", "kind_b"]
 
 
 def test_a_pipeline_shows_words_and_can_be_pickled():
@@ -167,9 +183,14 @@ def test_wrong_input_gets_a_sentence():
     with pytest.raises(ValueError, match="X is a int"):
         SparseText().fit(3)
     with pytest.raises(TextError, match="text 5000 is a float, not a str"):
-        SparseText().fit(["a"] * 5000 + [float("nan")])
+        SparseText().fit(["a"] * 5000 + [0.5])
     with pytest.raises(TextError, match="text 5000 is not valid UTF-8"):
         SparseText().fit(["a"] * 5000 + ["\ud800"])
+    text = SparseText().fit(TEXTS)
+    for learn in (text.fit, text.partial_fit, text.fit_transform, text.partial_fit_transform):
+        with pytest.raises(TextError, match="text 5000 is not valid UTF-8"):
+            learn(["new"] * 5000 + ["\ud800"])
+        assert text.n_texts_ == 300 and "new" not in text.get_feature_names_out()
     with pytest.raises(ValueError, match="min_count must be a whole number"):
         SparseText(min_count=0).fit(TEXTS)
     with pytest.raises(ValueError, match="min_count is for a vocabulary"):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparsco.streams import StreamError, open_stream
+from sparsco.streams import StreamError, convert, open_stream
 from sparsco.text.spec import TextSpec
 from support.text_features import features_of
 
@@ -107,10 +107,11 @@ def test_a_folder_is_read_in_a_mixed_order_that_stays(tmp_path):
     found = sorted((label, sorted(row)) for label, row in zip(labels, rows, strict=True))
     assert found == sorted((label, sorted(features_of(text, TextSpec()))) for label, text in ROWS)
     assert 5 < labels[:30].count("spam") < 25  # 40% of all
-    stream = open_stream(tmp_path)
-    before = stream.identity()
+    stored = convert(tmp_path, tmp_path / "stored")
+    assert [label for chunk in stored for label in chunk.y] == labels and not stored.is_stale()
+    before = open_stream(tmp_path).identity()
     (tmp_path / "ham" / "0.txt").write_text("changed")
-    assert open_stream(tmp_path).identity() != before
+    assert open_stream(tmp_path).identity() != before and stored.is_stale()
     (tmp_path / "ham" / "0.txt").write_bytes(b"caf\xe9")
     with pytest.raises(StreamError, match=r"ham.0\.txt: the text is not valid UTF-8"):
         list(open_stream(tmp_path))
@@ -180,3 +181,28 @@ def test_wrong_options_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is a folder without texts"):
         open_stream(tmp_path)
     np.testing.assert_equal(examples(table, text="note", schema={"list": "ignore"})[1], [0.0, 1.0])
+
+
+@pytest.mark.parametrize("k", range(5))
+def test_a_cache_of_texts_is_found_again(sources, k, tmp_path):
+    source, options = sources[k]
+    first = open_stream(source, cache=tmp_path / "cache", **options)
+    rows = sum(chunk.rows for chunk in first)
+    again = open_stream(source, cache=tmp_path / "cache", **options)
+    assert again.is_cached and sum(chunk.rows for chunk in again) == rows == len(ROWS)
+    assert not open_stream(source, cache=tmp_path / "cache", text_options={"shapes": False}, **options).is_cached
+
+
+def test_partitions_learn_all_words_of_a_column(tmp_path):
+    from sparsco import SparseClassifier
+    from sparsco.distributed import fit
+
+    paths = []
+    for k in range(2):
+        paths.append(tmp_path / f"{k}.csv")
+        lines = [f"{'ab'[i % 2]},{'good' if i % 2 else 'bad'} word{k} {i % 7}\n" for i in range(300)]
+        paths[-1].write_text("label,message\n" + "".join(lines))
+    model = SparseClassifier(alpha=0.01)
+    fitted = fit(model, [str(path) for path in paths], reader={"target": "label", "text": "message"})
+    assert {"good", "bad", "word0", "word1"} <= set(fitted.feature_names_)
+    assert {line.name for line in fitted.summary().lines} <= {"good", "bad"}

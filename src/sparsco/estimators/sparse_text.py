@@ -75,8 +75,11 @@ def _texts(X: Any) -> Any:
     shape = shape_of(X)
     if len(shape) > 1:
         raise ValueError(f"X has the shape {shape}: give one column of texts, such as table['message'].")
-    if isinstance(X, list | tuple) or type(X).__module__.partition(".")[0] == "pyarrow":
+    package = type(X).__module__.partition(".")[0]
+    if isinstance(X, list | tuple) or package == "pyarrow":
         return list(X) if isinstance(X, tuple) else X
+    if package == "pandas":  # its missing values have several forms
+        return np.where(X.isna(), np.array(None), np.asarray(X, object))
     if not isinstance(X, Iterable):
         raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
     return np.asarray(X, object) if shape else list(X)
@@ -160,13 +163,16 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the features of texts, and forget those learned before."""
-        self._seen = self._new()
-        return self.partial_fit(X)
+        seen = self._new()
+        for entries in self._encoded(X):
+            seen.learn(entries)
+        self._seen = seen
+        return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn the features of more texts; columns stay where they are, and new ones follow."""
         seen = self._begun()
-        for entries in self._encoded(X):
+        for entries in list(self._encoded(X)):  # an error in a late text leaves everything as it was
             seen.learn(entries)
         self._seen = seen
         return self
@@ -176,7 +182,9 @@ class SparseText(TransformerMixin, BaseEstimator):
         seen = self._new()
         learned = [(entries, seen.learn(entries)[0]) for entries in self._encoded(X)]
         self._seen = seen
-        return self._stacked([self._rows(entries, *seen.of_slots(slots)[1:]) for entries, slots in learned])
+        return self._stacked(
+            [self._rows(seen, entries, *seen.of_slots(slots)[1:], seen.texts) for entries, slots in learned]
+        )
 
     def partial_fit_transform(self, X: Any, y: Any = None) -> sp.csr_matrix:
         """Learn texts, and return the row of each as of then: a row depends on the texts up to it, and on no later one.
@@ -184,9 +192,9 @@ class SparseText(TransformerMixin, BaseEstimator):
         So the rows of a stream are the same however it is cut.  The matrix has all columns that are known after X.
         """
         seen, rows = self._begun(), []
-        for entries in self._encoded(X):
+        for entries in list(self._encoded(X)):
             before = seen.texts
-            rows.append(self._rows(entries, *seen.learn(entries)[1:], texts=before, growing=True, seen=seen))
+            rows.append(self._rows(seen, entries, *seen.learn(entries)[1:], before, growing=True))
         self._seen = seen
         return self._stacked(rows)
 
@@ -196,7 +204,9 @@ class SparseText(TransformerMixin, BaseEstimator):
         """Return a row for each text; columns and frequencies are those of all texts learned so far."""
         check_is_fitted(self)
         seen = self._seen
-        return self._stacked([self._rows(entries, *seen.find(entries)[1:]) for entries in self._encoded(X)])
+        return self._stacked(
+            [self._rows(seen, entries, *seen.find(entries)[1:], seen.texts) for entries in self._encoded(X)]
+        )
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns: words and phrases; with hashing the first one of each column."""
@@ -259,18 +269,19 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def _rows(
         self,
+        seen: _Seen,
         entries: TextEntries,
         columns: np.ndarray,
         documents: np.ndarray,
-        texts: int | None = None,
+        texts: int,
         growing: bool = False,
-        seen: _Seen | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return lengths, columns and values of the rows of texts."""
-        seen = seen or self._seen
+        """Return lengths, columns and values of the rows of texts.
+
+        ``texts`` is the number of texts that frequencies are of; if it is ``growing``, before the first row.
+        """
         values = entries.values
         if self.weighting == TFIDF:
-            texts = seen.texts if texts is None else texts
             inverse_frequencies(entries.indptr, documents, texts, growing, bool(self.norm), values)
         if seen.hashed is not None:
             values = values * np.where(entries.keys & U(1 << 31), -1.0, 1.0)

@@ -84,7 +84,8 @@ class Tabular(Pieces):
             spelled(name, word)
         texts = [text] if isinstance(text, str) else list(text)
         self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
-        self.text_spec, self.texts = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.text_spec, self.told = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing, self.given = list(optional), missing, description
         self.unknown = Unknown() if predicts else None
         if description is not None and description.hash_bits is not None:
@@ -95,7 +96,8 @@ class Tabular(Pieces):
 
     def settings(self) -> dict[str, Any]:
         given = {} if self.given is None else {"description": to_json(self.given)}
-        given |= {"text": list(self.text_spec)} if TEXT in self.asked[3].values() else {}
+        if TEXT in self.asked[3].values():
+            given["text"] = [self.text_spec.settings(), {name: spec.settings() for name, spec in self.told.items()}]
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
     @property

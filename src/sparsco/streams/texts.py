@@ -46,7 +46,7 @@ class LabelledTexts(Pieces):
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"text": list(self.text_spec)}
+        return {"text": self.text_spec.settings()}
 
     def parsed(self, column: Any, labels: list[str | None], lines: int) -> Parsed:
         """Return the rows of texts, in the form of `text_entries`."""
@@ -107,15 +107,7 @@ class FolderStream(LabelledTexts):
         self.total = len(self.files)
 
     def origin(self) -> Any:
-        stats = [(path, os.stat(os.path.join(self.folder, path))) for path in self.files]
-        files = repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats])
-        return [
-            {
-                "path": os.path.abspath(self.folder),
-                "size": sum(stat.st_size for _, stat in stats),
-                "files": hashlib.sha256(files.encode("utf-8", "surrogateescape")).hexdigest(),
-            }
-        ]
+        return Files([os.path.join(self.folder, name) for name in self.files]).identity()
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         for start in range(place.get("offset", 0), len(self.files), _FILES):

@@ -146,7 +146,7 @@ def raw_texts(column: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _encoded(row: int, text: Any) -> bytes:
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")  # a lone surrogate is found with the row's other bytes
-    if text is None:
+    if text is None or (isinstance(text, float) and text != text):  # NaN, as pandas writes it
         return b""
     raise TextError(row, f"is a {type(text).__name__}, not a str: convert it, or write '' or None for a missing text")
 

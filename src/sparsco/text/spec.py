@@ -38,6 +38,10 @@ class TextSpec(NamedTuple):
             return (1, 1) if self.analyzer == WORD else (2, 4)
         return self.ngrams
 
+    def settings(self) -> dict[str, Any]:
+        """Return the options as JSON types."""
+        return self._asdict() | {"ngrams": list(self.lengths)}
+
     def check(self) -> TextSpec:
         """Return the record itself; raise a ValueError for an option that is not valid."""
         if self.analyzer not in (WORD, CHAR):
