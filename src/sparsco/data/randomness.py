@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     SAMPLE = 10
     PROJECTION = 11
     PROBE = 12
+    CALIBRATION = 13
 
 
 @inlined

@@ -112,6 +112,7 @@ class LinearModel(OneExample, Readable):
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
         passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
+        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
@@ -199,7 +200,7 @@ class LinearModel(OneExample, Readable):
 
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
             for matrix, y, weights in chunks():
-                codes, scale = self.encode_next(y, weights, False, None)
+                codes, scale = self.encode_next(y, weights, False, None, is_repeat=True)
                 yield self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
 
         self.polish_on(RowsInPasses(rows))
@@ -252,7 +253,7 @@ class LinearModel(OneExample, Readable):
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        y, weights = self.encode_next(y, weights, first, classes)
+        y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
@@ -278,11 +279,15 @@ class LinearModel(OneExample, Readable):
         state.go_on(Phase.STREAM)
         state.grow(matrix.d)
         rows, at = np.arange(len(matrix)) if order is None else order, 0
-        for code, first in self._new_classes(y[rows]):
-            state.feed(matrix, y, weights, rows[at:first], is_repeat_pass, self.n_jobs)
-            self._add_class(code)
+        if state.held is not None and is_repeat_pass:
+            raise ValueError("calibrate=True holds rows out in one pass only: set passes to 1.")
+        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction)
+        for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
+            part = slice(at, first)
+            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
+            if code is not None:
+                self._add_class(code)
             at = first
-        state.feed(matrix, y, weights, rows[at:], is_repeat_pass, self.n_jobs)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Return the sums of the loss and of ``mistakes`` of the iterate over rows that it has not learned.
@@ -386,7 +391,7 @@ class LinearModel(OneExample, Readable):
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, platt=None)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)

@@ -15,6 +15,13 @@ class Margins:
 
     classes_: np.ndarray
     loss_record: Callable[[], Any]
+    calibrate: Any = False
+    """Whether probabilities come from rows that were not learned."""
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether the loss or a calibration gives probabilities."""
+        return bool(self.calibrate) or self.loss_record().probabilities is not None
 
     def labels_of(self, p: np.ndarray) -> np.ndarray:
         """Return the most likely class for each row of margins."""

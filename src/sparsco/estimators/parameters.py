@@ -114,10 +114,11 @@ def _choice(model: Any, by_row: ByRow | None) -> Choose:
     rule = model.choose if model.budget is None else int(model.budget)
     if not _is_auto(model.alpha):
         relaxed = relaxes and not _is_auto(model.relaxed)
-        return Choose(rule, standardize=standardize, given=Strength(float(model.alpha), ratio_of(model), relaxed))
+        given = Strength(float(model.alpha), ratio_of(model), relaxed)
+        return Choose(rule, standardize=standardize, given=given, calibrates=bool(model.calibrate))
     is_given = _ratio_by_name(model) is not None or not _is_auto(model.l1_ratio)
     mixtures = (max(ratio_of(model), LEAST_RATIO),) if is_given else MIXTURES
-    return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row)
+    return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row, bool(model.calibrate))
 
 
 def _check_held_out(model: Any, starts_elsewhere: bool, by_row: ByRow | None) -> None:
@@ -223,8 +224,24 @@ def check_parameters(model: Any) -> None:
         )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
+    must("calibrate", isinstance(model.calibrate, bool | np.bool_), "True or False")
+    if model.calibrate:
+        _check_calibration(model)
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def _check_calibration(model: Any) -> None:
+    """Raise a ValueError if ``calibrate`` is set where no row can be left unlearned."""
+    reasons = {
+        "polish": (tolerance(model), "solves for the optimum over all rows"),
+        "early_stopping": (model.early_stopping, "holds out the same rows to stop by"),
+        "a selection with a promise (fdr, efp)": (promises(model), "uses all rows to select"),
+        "a path of strengths": (model.strengths is not None, "has many models"),
+    }
+    for what, (holds, why) in reasons.items():
+        if holds:
+            raise ValueError(f"calibrate=True needs rows that are not learned, and {what} {why}: choose one.")
 
 
 def tolerance(model: Any) -> float:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..util.attributes import shape_of, stored
-from .fit_state import unchanged_on_error
+from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
 from .linear import LinearModel
 from .margins import Margins
@@ -255,9 +255,11 @@ def _nameless(columns: int, named: int) -> str:
 
 
 def has_probabilities(model: Any) -> bool:
-    """Return whether the loss of the model gives probabilities; raise an AttributeError with the reason if not."""
-    if model.loss_record().probabilities is None:
-        raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
+    """Return whether a classifier gives probabilities; raise an AttributeError with the reason if not."""
+    if not model.has_probabilities:
+        raise AttributeError(
+            f"predict_proba needs loss='logistic' or 'multinomial', or calibrate=True with loss={model.loss!r}."
+        )
     return True
 
 
@@ -282,7 +284,8 @@ class MarginClassifier(ClassifierMixin, Margins):
         """Return the probabilities of the classes, (rows, classes).
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
-        own, scaled to a sum of one.
+        own, scaled to a sum of one.  With ``class_weight="balanced"`` they are corrected to the frequencies of the
+        classes; ``predict`` keeps the balanced decision.
         """
         return self.probabilities_of(self._margins(X))
 
@@ -343,9 +346,16 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     early_stopping : bool
         If True, the objective is computed on ``validation_fraction`` of the rows, which are held out.
     validation_fraction : float
-        The share of the rows that ``early_stopping`` holds out.
-    shuffle, random_state, fit_intercept, class_weight
+        The share of the rows that ``early_stopping`` holds out, or ``calibrate`` where alpha is given.
+    shuffle, random_state, fit_intercept
         As in scikit-learn.
+    class_weight : None, "balanced" or dict
+        The weights of the rows of each class.  "balanced" is as in scikit-learn in ``fit``; in a stream the weight of a
+        row comes from the rows seen so far.  Probabilities of balanced classes are corrected to the frequencies of the
+        classes.  See docs/calibration.md.
+    calibrate : bool
+        If True, ``predict_proba`` is calibrated by Platt scaling on rows that were not learned: other folds of the
+        sample where alpha is chosen, otherwise ``validation_fraction`` of the rows, which are held out.
     standardize : "auto" or bool
         If True, the weight of a column is penalised in units of its spread, so that scales do not matter.  "auto" is
         True where alpha is chosen and False where it is given.
@@ -439,8 +449,12 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
-        p = self.probabilities_of(self._margins_one(x)[None])[0]
+        """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
+
+        While a stream is under way they are those of the iterate, without Platt scaling.
+        """
+        is_under_way = self.fit_state.phase is Phase.STREAM
+        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 

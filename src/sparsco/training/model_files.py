@@ -205,6 +205,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "sizes": _sizes(solved, as_stored),
         "columns": _column_figures(solved, features.to_columns(solved.used)),
         "stability": _stability(solved, features.to_columns(solved.used)),
+        "calibration": _calibration(model, solved),
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
@@ -255,6 +256,14 @@ def _stability(solved: Converted, columns: np.ndarray) -> dict[str, Any] | None:
     counts = paths.counts[:, solved.used[np.argsort(columns)]].toarray().astype(np.int64)
     figures = {"strengths": paths.strengths, "sizes": paths.sizes, "ladder": paths.ladder, "counts": counts}
     return figures | {"pairs": int(paths.pairs), "judged": int(paths.judged), "delta": float(paths.delta)}
+
+
+def _calibration(model: LinearModel, solved: Converted) -> dict[str, np.ndarray | None] | None:
+    """Return the class weights and scales by which probabilities are corrected; None if there are none."""
+    weights = model.mean_class_weights() if isinstance(model, LinearClassifier) and model.is_balanced else None
+    if weights is None and solved.platt is None:
+        return None
+    return {"class_weights": weights, "platt": solved.platt}
 
 
 def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -328,7 +337,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         columns = slots[np.searchsorted(used, coef["columns"])]
         return sp.csr_array((coef["data"], columns, coef["ends"]), shape=(len(coef["ends"]) - 1, features.room))
 
-    summary = content["summary"]
+    summary, calibration = content["summary"], content.get("calibration") or {"class_weights": None, "platt": None}
     solved = Converted(
         placed(content["coef"]),
         content["intercept"],
@@ -338,6 +347,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         _restored_sizes(content, placed),
         _restored_figures(content, slots, features.room),
         _restored_stability(content, slots, features.room),
+        calibration["platt"],
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -346,6 +356,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
         model.classes_ = content["classes"]
+        model.take_class_weights(calibration["class_weights"])
     return model
 
 
