@@ -17,7 +17,7 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection reproduce clean
+.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-calibration reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench-bars      the goals of speed beside other packages, judged in one table; BARS='levels --sets a9a'"
 	@echo "make bench-stability stable selections on real data found through SPARSCO_DATA, and on generated data"
 	@echo "make bench-selection false discoveries beside what was promised, and other packages, hours; SELECTION='run --cells text-*'"
+	@echo "make bench-calibration calibration errors before and after, on real data found through SPARSCO_DATA, two minutes"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
@@ -104,6 +105,9 @@ bench-stability: $(STAMP)
 
 bench-selection: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/selection.py $(SELECTION)
+
+bench-calibration: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
 
 reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html

@@ -9,6 +9,7 @@ River is optional: `pip install 'sparsco[river]'`.  Nothing else imports this mo
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 try:
@@ -64,7 +65,9 @@ class Streamed(base.Estimator):
         has_all_labels = early is not None and len(early.fit_state.codes) == len(model.fit_state.codes)
         if early is None or not has_all_labels or 9 * n > 10 * early.fit_state.examples:
             _ = model.t_  # learns the examples that wait
-            state = model.fit_state.clone(model.fit_state.begun())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of few examples; the model itself warns
+                state = model.fit_state.clone(model.fit_state.begun())
             state.features, state.noted = copy.deepcopy(state.features), None
             self._early = model.twin(state)
         return self._early

@@ -34,3 +34,12 @@ class Margins:
             return np.ones_like(p)
         loss = self.loss_record()
         return (losses.Logistic() if p.shape[1] == 1 and loss.couples else loss).probabilities(p)
+
+
+def has_probabilities(model: Any) -> bool:
+    """Return whether a classifier gives probabilities; raise an AttributeError with the reason if not."""
+    if not model.has_probabilities:
+        raise AttributeError(
+            f"predict_proba needs loss='logistic' or 'multinomial', or calibrate=True with loss={model.loss!r}."
+        )
+    return True

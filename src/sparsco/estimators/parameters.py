@@ -43,7 +43,7 @@ from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
 from .grouping import BY_GROUP, check_feature_groups, grouped
-from .held_out import folds_of, is_by_row
+from .held_out import check_rows_held_out, folds_of, is_by_row
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -178,7 +178,7 @@ def check_parameters(model: Any) -> None:
         given = getattr(model, name)
         must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
-    folds_of(model.cv)
+    check_rows_held_out(model)
     if promises(model):
         _check_promise(model)
     if _is_true(model.standardize) and not is_automatic(model):
@@ -224,24 +224,8 @@ def check_parameters(model: Any) -> None:
         )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
-    must("calibrate", isinstance(model.calibrate, bool | np.bool_), "True or False")
-    if model.calibrate:
-        _check_calibration(model)
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
-
-
-def _check_calibration(model: Any) -> None:
-    """Raise a ValueError if ``calibrate`` is set where no row can be left unlearned."""
-    reasons = {
-        "polish": (tolerance(model), "solves for the optimum over all rows"),
-        "early_stopping": (model.early_stopping, "holds out the same rows to stop by"),
-        "a selection with a promise (fdr, efp)": (promises(model), "uses all rows to select"),
-        "a path of strengths": (model.strengths is not None, "has many models"),
-    }
-    for what, (holds, why) in reasons.items():
-        if holds:
-            raise ValueError(f"calibrate=True needs rows that are not learned, and {what} {why}: choose one.")
 
 
 def tolerance(model: Any) -> float:

@@ -25,7 +25,7 @@ from ..util.attributes import shape_of, stored
 from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
 from .linear import LinearModel
-from .margins import Margins
+from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
@@ -254,15 +254,6 @@ def _nameless(columns: int, named: int) -> str:
     )
 
 
-def has_probabilities(model: Any) -> bool:
-    """Return whether a classifier gives probabilities; raise an AttributeError with the reason if not."""
-    if not model.has_probabilities:
-        raise AttributeError(
-            f"predict_proba needs loss='logistic' or 'multinomial', or calibrate=True with loss={model.loss!r}."
-        )
-    return True
-
-
 class MarginClassifier(ClassifierMixin, Margins):
     """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
@@ -284,8 +275,7 @@ class MarginClassifier(ClassifierMixin, Margins):
         """Return the probabilities of the classes, (rows, classes).
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
-        own, scaled to a sum of one.  With ``class_weight="balanced"`` they are corrected to the frequencies of the
-        classes; ``predict`` keeps the balanced decision.
+        own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
         return self.probabilities_of(self._margins(X))
 
@@ -350,9 +340,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     shuffle, random_state, fit_intercept
         As in scikit-learn.
     class_weight : None, "balanced" or dict
-        The weights of the rows of each class.  "balanced" is as in scikit-learn in ``fit``; in a stream the weight of a
-        row comes from the rows seen so far.  Probabilities of balanced classes are corrected to the frequencies of the
-        classes.  See docs/calibration.md.
+        The weights of the classes, as in scikit-learn.  In a stream "balanced" weighs a row by the rows seen so far.
+        Probabilities of balanced classes are corrected to the frequencies of the classes (docs/calibration.md).
     calibrate : bool
         If True, ``predict_proba`` is calibrated by Platt scaling on rows that were not learned: other folds of the
         sample where alpha is chosen, otherwise ``validation_fraction`` of the rows, which are held out.

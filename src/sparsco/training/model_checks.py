@@ -41,6 +41,7 @@ def check(content: Mapping[str, Any]) -> None:
         _check_calibration(content.get("calibration"), outputs, len(labels))
     else:
         own = content["outputs"]
+        _must(content.get("calibration") is None, "it has probabilities and is a regression")
         _must(content["classes"] is None, "it has classes and is a regression")
         _must(own is None or type(own) is int, "its number of outputs is not a number")
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
