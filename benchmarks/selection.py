@@ -78,7 +78,13 @@ def run(options: argparse.Namespace) -> None:
                 for cell in chosen(options.cells):
                     if (cell.name, number) in kept or time.monotonic() - begun > 60.0 * options.minutes:
                         continue
-                    found = repetition(method, cell, number)
+                    try:
+                        found = repetition(method, cell, number)
+                    except Exception as failure:
+                        if method == OURS:
+                            raise
+                        print(f"{method} {cell.name} {number} failed: {failure}", file=sys.stderr)
+                        continue
                     file.write(json.dumps(found) + "\n")
                     file.flush()
                     print(method, cell.name, number, f"{found['seconds']:.2f} s", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Lasso
 
 from sparsco.choice.problem import Task
-from sparsco.error_control.half_paths import LANES, Halves, first_halves, screened, stability_paths, strengths_of
+from sparsco.error_control.half_paths import LANES, Halves, first_halves, nearest_columns, stability_paths, way_down
 from sparsco.error_control.half_solver import differentiate, solve
 from sparsco.error_control.judged import (
     LEAST_ROWS,
@@ -19,10 +19,12 @@ from sparsco.error_control.judged import (
     strongly_correlated,
     with_probes,
 )
+from sparsco.error_control.scores import Target
 from sparsco.losses import Logistic, Squared, derivative
 from sparsco.solver.elastic_net import Accuracy, ElasticNetSolver
 from sparsco.util.threads import Pool, Threads
 
+TARGET = Target(0.1, None)
 EXACT = Accuracy(1e-12, 200, 20, 1e-3)
 
 
@@ -67,7 +69,7 @@ def test_coins_are_fair_independent_and_a_function_of_the_row():
 @pytest.mark.parametrize("loss", [None, Logistic()], ids=["squared", "logistic"])
 def test_halves_are_solved_as_if_alone(density, loss):
     task = judged_of(generated(density=density, loss=loss))
-    halves = Halves.of(task, 0, 3, 1.0)
+    halves = Halves.of(task, 0, 3, 1.0, TARGET)
     assert (halves.design.dense is not None) == (density == 1.0)
     every = [each for half in halves.solvers(range(3)) for each in half]
     for lam in (0.2, 0.1, 0.03):
@@ -87,7 +89,7 @@ def test_halves_are_solved_as_if_alone(density, loss):
 
 def test_a_half_is_the_lasso_of_scikit_learn():
     task = judged_of(generated())
-    halves = Halves.of(task, 0, 1, 1.0)
+    halves = Halves.of(task, 0, 1, 1.0, TARGET)
     (half,), _ = halves.solvers(range(1))
     solve(halves.design, [half], 0.1, EXACT)
     dense = task.by_column(half.half)[0].dense()
@@ -100,9 +102,9 @@ def test_a_half_is_the_lasso_of_scikit_learn():
 def test_counts_are_those_of_single_halves():
     task = judged_of(generated(models=2))
     pairs = LANES // 4 + 2  # more than one group of lanes
-    halves = Halves.of(task, 7, pairs, 1.0)
+    halves = Halves.of(task, 7, pairs, 1.0, TARGET)
     paths = stability_paths(halves, 8, Pool())
-    assert np.array_equal(paths.strengths, strengths_of(halves, 8)) and paths.strengths[0] > paths.strengths[-1]
+    assert np.array_equal(paths.strengths, way_down(halves).strengths(8)) and paths.strengths[0] > paths.strengths[-1]
     expected = np.zeros((8, task.d), int)
     for pair in range(pairs):
         for half in halves.solvers(range(pair, pair + 1)):
@@ -116,24 +118,24 @@ def test_counts_are_those_of_single_halves():
 
 def test_threads_change_no_bit():
     task = judged_of(generated(density=0.2, loss=Logistic()))
-    halves = Halves.of(task, 0, 30, 1.0)
+    halves = Halves.of(task, 0, 30, 1.0, TARGET)
     one, two = (stability_paths(halves, 10, pool) for pool in (Pool(), Threads(2)))
     assert (one.counts != two.counts).nnz == 0 and np.array_equal(one.sizes, two.sizes)
 
 
 def test_columns_to_follow_are_nearest_to_being_selected():
     task = judged_of(generated(n=500, d=60))
-    halves = Halves.of(task, 0, 4, 1.0)
-    strengths, columns = screened(halves, 12, 8.0, 10)
+    halves = Halves.of(task, 0, 4, 1.0, TARGET)
+    way = way_down(halves)
+    columns = nearest_columns(way, halves, 10)
     assert len(columns) == 10 and {0, 1, 2} <= set(columns.tolist()) and (np.diff(columns) > 0).all()
-    every = screened(halves, 12, 8.0, 1000)
-    assert np.array_equal(every[0], strengths) and np.array_equal(every[1], np.arange(60))
-    assert np.isclose(strengths_of(halves, 5)[-1] / strengths[-1], 8.0)
+    assert np.array_equal(nearest_columns(way, halves, 1000), np.arange(60))
+    assert np.isclose(way.strengths(5)[-1] / way.strengths(12, 8.0)[-1], 8.0)
 
 
 def test_rows_without_information_end_at_once():
     task = judged_of(task_with(np.random.default_rng(0).standard_normal((50, 4)), np.ones(50)))
-    paths = stability_paths(Halves.of(task, 0, 3, 1.0), 10, Pool())
+    paths = stability_paths(Halves.of(task, 0, 3, 1.0, TARGET), 10, Pool())
     assert paths.counts.nnz == 0 and (paths.expected_false_positives() == 4.0).all()
 
 
@@ -204,7 +206,7 @@ def test_strong_correlations_are_found():
 
 def test_gradients_of_many_halves_come_from_one_pass():
     task = judged_of(generated(density=0.1))
-    halves = Halves.of(task, 0, 2, 1.0)
+    halves = Halves.of(task, 0, 2, 1.0, TARGET)
     every = [each for half in halves.solvers(range(2)) for each in half]
     before = [each.slopes.copy() for each in every]
     for each in every:

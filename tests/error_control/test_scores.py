@@ -8,10 +8,9 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparsco.error_control.scores import LARGEST_INTEGRAL, StabilityPaths, bound, measure_of, q_values
-from sparsco.error_control.selecting import Target
+from sparsco.error_control.scores import LIMITS, StabilityPaths, Target, bound, measure_of, q_values
 
-PAIRS = 5
+PAIRS, LIMIT = 5, 0.05
 
 
 def paths_of(counts, strengths=None, delta=1.0, judged=None):
@@ -20,7 +19,7 @@ def paths_of(counts, strengths=None, delta=1.0, judged=None):
     strengths = 0.5 ** np.arange(len(counts)) if strengths is None else strengths
     sizes = counts.sum(1) / (2.0 * PAIRS)
     p = counts.shape[1] if judged is None else judged
-    return StabilityPaths(strengths, sp.csr_array(counts.astype(np.int32)), sizes, PAIRS, p, delta).with_ladder()
+    return StabilityPaths(strengths, sp.csr_array(counts.astype(np.int32)), sizes, PAIRS, p, delta, LIMIT).with_ladder()
 
 
 def efp_by_hand(counts, strengths, delta, p):
@@ -29,7 +28,7 @@ def efp_by_hand(counts, strengths, delta, p):
     for k, lam in enumerate(strengths):
         q, mass = sum(counts[k]) / (2.0 * B), lam ** (1.0 - delta)
         b = q**2 / (p * B) + (B - 1) * q**4 / (B * p**3)
-        if (integral + mass * b) / (total + mass) > LARGEST_INTEGRAL:
+        if (integral + mass * b) / (total + mass) > LIMIT:
             break
         integral, total, used = integral + mass * b, total + mass, k + 1
     found = []
@@ -79,10 +78,10 @@ def test_a_feature_that_all_halves_select_is_more_stable_than_one_that_few_selec
 
 def test_the_range_of_strengths_ends_before_the_integral_exceeds_its_limit():
     sizes = np.array([0.0, 1.0, 10.0, 60.0])
-    mu = measure_of(0.5 ** np.arange(4.0), sizes, 100, 50, 1.0)
+    mu = measure_of(0.5 ** np.arange(4.0), sizes, 100, 50, 1.0, LIMIT)
     b = bound(sizes, 100, 50)
-    assert len(mu) == 3 and (mu * b[:3]).sum() <= LARGEST_INTEGRAL < b.mean()
-    assert len(measure_of(np.ones(1), np.array([100.0]), 100, 50, 1.0)) == 0  # even the first strength selects all
+    assert len(mu) == 3 and (mu * b[:3]).sum() <= LIMIT < b.mean()
+    assert len(measure_of(np.ones(1), np.array([100.0]), 100, 50, 1.0, LIMIT)) == 0  # the first strength selects all
 
 
 def test_q_values_grow_with_expected_false_positives():
@@ -118,3 +117,10 @@ def test_paths_of_some_features_keep_their_scores():
     assert np.array_equal(paths.at(some).expected_false_positives(), paths.expected_false_positives()[some])
     assert np.array_equal(paths.at(some).q_values(), paths.q_values()[some])
     assert paths.probabilities()[[3, 7, 20, 0]].tolist() == [1.0, 0.9, 0.8, 0.0]
+
+
+def test_the_limit_of_the_integral_serves_the_target():
+    share = Target(0.1, None)
+    assert share.limit(1) == share.limit(4) == LIMITS[0]  # one feature must be able to pass
+    assert LIMITS[0] < share.limit(16) < Target(0.2, None).limit(16) <= share.limit(900) == LIMITS[1]
+    assert Target(None, 1.0).limit(3) == Target(None, 1.0).limit(300) == 0.1

@@ -75,7 +75,7 @@ def part(option: str, text: str) -> Any:
     """
     if "(" not in text:
         return text
-    from ..estimators.parameters import is_part
+    from ..estimators.part_names import is_part
     from ..presets import PRESETS
 
     try:

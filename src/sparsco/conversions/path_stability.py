@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..error_control.selecting import Plan, Selection, Target, refit, select, warnings_of
+from ..error_control.scores import Target
+from ..error_control.selecting import Plan, Selection, doubts_of, refit, select
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -41,7 +42,8 @@ class PathStability(NamedTuple):
     Parameters
     ----------
     fdr : float or None
-        The largest share of false features among the selected ones, as estimated by q-values.
+        The largest share of false features among the selected ones, as estimated by q-values.  It has no effect where
+        ``efp`` is given.
     efp : float or None
         The largest expected number of false features, in place of ``fdr``.
     pairs : int
@@ -52,7 +54,7 @@ class PathStability(NamedTuple):
         Whether a probe is judged beside each column: the column in another order of the rows, which cannot matter.
     """
 
-    fdr: float | None = None
+    fdr: float | None = 0.1
     efp: float | None = None
     pairs: int = 50
     strengths: int = 25
@@ -64,9 +66,9 @@ class PathStability(NamedTuple):
     bounds_false_features = True
 
     def check(self) -> None:
-        if (self.fdr is None) == (self.efp is None):
-            raise ValueError("PathStability needs either fdr= (a share, such as 0.1) or efp= (a number, such as 1).")
-        if self.fdr is not None and not (is_number(self.fdr) and 0.0 < self.fdr < 1.0):
+        if self.fdr is None and self.efp is None:
+            raise ValueError("PathStability needs fdr= (a share, such as 0.1) or efp= (a number, such as 1).")
+        if self.efp is None and not (is_number(self.fdr) and 0.0 < self.fdr < 1.0):
             raise ValueError(f"fdr={self.fdr!r}: it must be a share between 0 and 1, both excluded.")
         if self.efp is not None and not (is_number(self.efp) and self.efp > 0.0):
             raise ValueError(f"efp={self.efp!r}: it must be a number above 0.")
@@ -77,7 +79,7 @@ class PathStability(NamedTuple):
     @property
     def target(self) -> Target:
         """Return the promise."""
-        return Target(self.fdr, self.efp)
+        return Target(self.fdr if self.efp is None else None, self.efp)
 
     def watch(self, loss: Any) -> Any:
         return Nothing()
@@ -101,18 +103,19 @@ class PathStability(NamedTuple):
     def answers(self, runs: list[Any], sampled: Sampled, found: Selection) -> list[Answer]:
         """Return the answers of all runs for a selection, learned again from the rows of the sample."""
         lam = float(found.paths.strengths[max(len(found.paths.measure) - 1, 0)])
-        warnings = warnings_of(found, self.target)
+        doubts = doubts_of(found, self.target)
+        none = f"no feature was selected: none is stable enough for {self.target}; give more rows or a larger target."
+        warnings = doubts if len(found.features) else [none, *doubts]
         columns = np.flatnonzero(np.isin(sampled.columns, found.features))
         first, *others = sampled.answers(runs, Outcome(refit(sampled.task, columns, lam), {}, [], warnings))
-        report = {"promise": self._report(found) | {"warnings": warnings}}
+        report = {"promise": self._report(found) | {"warnings": doubts}}
         return [first._replace(report=report, stability=found.paths), *others]
 
     def _report(self, found: Selection) -> dict[str, Any]:
         """Return what was promised, from what, and what is known of it; features are slots of the run."""
         judged, paths = found.judged, found.paths
         report: dict[str, Any] = {
-            "fdr": self.fdr,
-            "efp": self.efp,
+            **self.target._asdict(),
             "selected": len(found.features),
             "judged": paths.judged if found.probes is None else found.probes.judged,
             "followed": found.followed,

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from ..conversions.averaging import Answer
 from ..conversions.path_stability import PathStability
 from ..data.rows import Matrix
-from ..error_control.half_paths import Halves, first_halves, screened
+from ..error_control.half_paths import Halves, first_halves, nearest_columns, way_down
 from ..error_control.judged import delta_of, only
 from ..error_control.scores import StabilityPaths
 from ..error_control.selecting import Selection, correlated_of, judged_task, widened
@@ -49,8 +49,10 @@ class LongHalves:
         self.delta, self.p = delta_of(narrow, first.seed), narrow.d
         models = sum(run.targets.m for run in runs)
         room = max(BUDGET // (_BYTES * 2 * conversion.pairs * STRENGTHS * models), 1)
-        halves = Halves.of(narrow, first.seed, conversion.pairs, self.delta)
-        self.strengths, followed = screened(halves, STRENGTHS, DEEPER, room)
+        halves = Halves.of(narrow, first.seed, conversion.pairs, self.delta, conversion.target)
+        way = way_down(halves)
+        self.limit, self.strengths = way.limit, way.strengths(STRENGTHS, DEEPER)
+        followed = nearest_columns(way, halves, room)
         self.judged = judged.placed(sampled.columns, first.d)
         """The columns that are judged, by their slots."""
         self.columns, self.units = self.judged.columns[followed], narrow.units[followed]
@@ -159,8 +161,8 @@ class LongHalves:
             for some in slices(count):
                 counts[:, some] += _selected(begun, np.arange(some.start, some.stop), K).T
         sizes = counts.sum(1) / (2.0 * self.pairs)
-        paths = StabilityPaths(self.strengths, sp.csr_array(counts), sizes, self.pairs, self.p, self.delta)
-        return paths.with_ladder()
+        given = self.pairs, self.p, self.delta, self.limit
+        return StabilityPaths(self.strengths, sp.csr_array(counts), sizes, *given).with_ladder()
 
     def answers(self, runs: list[Run]) -> list[Answer]:
         """Return the answer of each run: the selection of all rows, learned again from the sample."""

@@ -19,7 +19,7 @@ from ..solver.elastic_net import ROUGH
 from ..util.progress import step
 from ..util.threads import Pool
 from .half_solver import Design, HalfSolver, differentiate, solve, strength_of_nothing
-from .scores import StabilityPaths, measure_of
+from .scores import LIMITS, StabilityPaths, Target, measure_of
 
 FIRST_PAIRS = 2
 """The pairs that fix the strengths."""
@@ -51,13 +51,16 @@ class Halves(NamedTuple):
     seed: int
     pairs: int
     delta: float
+    """The exponent of the measure on the strengths."""
+    target: Target
+    """The promise, which decides where the strengths end."""
 
     @classmethod
-    def of(cls, task: Task, seed: int, pairs: int, delta: float) -> Halves:
+    def of(cls, task: Task, seed: int, pairs: int, delta: float, target: Target) -> Halves:
         """Return the halves of a task whose columns are all judged."""
         place = np.arange(task.d)
         X = by_column(task.indptr, task.indices, task.data, np.arange(task.n), place, task.d)
-        return cls(task, Design(X, task.units), seed, pairs, delta)
+        return cls(task, Design(X, task.units), seed, pairs, delta, target)
 
     def solvers(self, pairs: range) -> list[list[HalfSolver]]:
         """Return the solvers of all models, for each half of some pairs, at the models without features."""
@@ -73,52 +76,66 @@ class Halves(NamedTuple):
 def stability_paths(halves: Halves, count: int, pool: Pool) -> StabilityPaths:
     """Return how many halves select each column at each of so many strengths."""
     d, size = halves.task.d, max(1, LANES // (2 * halves.task.m))
-    strengths = strengths_of(halves, count)
-    held = pool.hold(halves)
+    way = way_down(halves)
+    strengths, held = way.strengths(count), pool.hold(halves)
     items = [(first, min(first + size, halves.pairs), strengths) for first in range(0, halves.pairs, size)]
     selected = np.concatenate(pool.map("sparsco-halves", _selected_by, items, held))
     keys, counts = np.unique(selected, return_counts=True)
     parts = counts.astype(np.int32), np.divmod(keys, d)
     sizes = np.bincount(selected // d, minlength=len(strengths)) / (2.0 * halves.pairs)
     every = sp.csr_array(parts, shape=(len(strengths), d))
-    return StabilityPaths(strengths, every, sizes, halves.pairs, d, halves.delta).with_ladder()
+    return StabilityPaths(strengths, every, sizes, halves.pairs, d, halves.delta, way.limit).with_ladder()
 
 
-def strengths_of(halves: Halves, count: int) -> np.ndarray:
-    """Return the strengths: from the largest at which the first pairs select a column to the end of the integral."""
-    top, end, _ = _gone_down(halves)
-    return np.geomspace(top, end, count) if end < top else np.array([top])
+class Way(NamedTuple):
+    """The way of the first pairs from the strength that selects nothing to the end of the integral."""
+
+    top: float
+    end: float
+    limit: float
+    """The limit of the integral."""
+    solvers: list[HalfSolver]
+    """The solvers of all models on the halves of these pairs, at the last strength."""
+
+    def strengths(self, count: int, deeper: float = 1.0) -> np.ndarray:
+        """Return so many strengths, down to a share 1 / deeper of the last one."""
+        return np.geomspace(self.top, self.end / deeper, count) if self.end < self.top else np.array([self.top])
 
 
-def screened(halves: Halves, count: int, deeper: float, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return strengths that end at a share 1 / deeper of the end of the integral, and the columns to follow there.
+def way_down(halves: Halves) -> Way:
+    """Return the way of the first pairs down the strengths.
 
-    Of more columns than there is room for, those come first that are nearest to being selected by the first pairs.
+    Where the integral exceeds its least limit, the columns that all of these halves select decide on the limit.
     """
-    top, end, solvers = _gone_down(halves)
-    strengths = np.geomspace(top, end / deeper, count)
-    if halves.task.d <= room:
-        return strengths, np.arange(halves.task.d)
-    nearness = np.mean([np.abs(each.slopes) for each in solvers], axis=0) / halves.task.units
-    return strengths, np.sort(np.argsort(-nearness, kind="stable")[:room])
-
-
-def _gone_down(halves: Halves) -> tuple[float, float, list[HalfSolver]]:
-    """Return the first and the last strength of the first pairs, and their solvers, which are at the last one."""
     solvers = halves.solvers(range(min(FIRST_PAIRS, halves.pairs)))
     every = [each for half in solvers for each in half]
-    top = strength_of_nothing(every)
+    top, limit = strength_of_nothing(every), LIMITS[0]
     if top == 0.0:
-        return 1.0, 1.0, every
-    going, sizes = [top], list[float]()
+        return Way(1.0, 1.0, limit, every)
+    going, sizes, in_all = [top], list[float](), 0
     while True:
         step(f"choosing the strengths of the halves: {len(going)} of at most {MOST_STEPS}")
         solve(halves.design, every, going[-1], ROUGH)
-        sizes.append(float(np.mean([len(_union(half)) for half in solvers])))
-        mu = measure_of(np.array(going), np.array(sizes), halves.task.d, halves.pairs, halves.delta)
-        if len(mu) < len(going) or len(going) == MOST_STEPS:
-            return top, going[-1], every
+        found = [_union(half) for half in solvers]
+        sizes.append(float(np.mean([len(each) for each in found])))
+        given = np.array(going), np.array(sizes), halves.task.d, halves.pairs, halves.delta
+        if len(measure_of(*given, limit)) < len(going):
+            limit = max(halves.target.limit(in_all), limit)
+        if len(measure_of(*given, limit)) < len(going) or len(going) == MOST_STEPS:
+            return Way(top, going[-1], limit, every)
+        in_all = int((np.bincount(np.concatenate(found), minlength=1) == len(found)).sum())
         going.append(going[-1] / RATIO)
+
+
+def nearest_columns(way: Way, halves: Halves, room: int) -> np.ndarray:
+    """Return the columns to follow: all, or as many as there is room for.
+
+    Those come first that are nearest to being selected by the first pairs at their last strength.
+    """
+    if halves.task.d <= room:
+        return np.arange(halves.task.d)
+    nearness = np.mean([np.abs(each.slopes) for each in way.solvers], axis=0) / halves.task.units
+    return np.sort(np.argsort(-nearness, kind="stable")[:room])
 
 
 def _union(half: list[HalfSolver]) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..util.blas import one_blas_thread
 
 _DENSE = 0.25
 """The share of nonzeros from which all columns are one dense array."""
-_NEAR, _COPIED = 0.9, 0.7
+_NEAR, _COPIED = 0.9, 0.85
 """A column with a gradient of so many times its penalty takes part in a step, or is copied when others are."""
 
 
@@ -53,7 +53,9 @@ class HalfSolver(ElasticNetSolver):
         """The number of each column among them."""
         self.slopes = np.zeros(design.X.d)
         """The gradient of all columns, written by ``differentiate``."""
-        nothing = ByColumn(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0), len(rows))
+        self.room_rows, self.room_x = np.zeros(0, np.uint32), np.zeros(0)
+        """The rows and values of the copies, with room for more."""
+        nothing = ByColumn(np.zeros(1, np.int64), self.room_rows, self.room_x, len(rows))
         super().__init__(nothing, examples, np.zeros(0), intercept)
 
     def derivatives(self) -> np.ndarray:
@@ -87,10 +89,16 @@ class HalfSolver(ElasticNetSolver):
 
     def _copy(self, new: np.ndarray) -> None:
         """Copy further columns for the rows of this half."""
-        design, X = self.design.X, self.X
+        design, used = self.design.X, len(self.X.x)
         ends, rows, x = copied_columns(design.first, design.rows, design.x, new, self.place)
-        first = np.concatenate([X.first, X.first[-1] + ends[1:]])
-        self.X = ByColumn(first, np.concatenate([X.rows, rows]), np.concatenate([X.x, x]), X.n)
+        stop = used + len(x)
+        if stop > len(self.room_x):
+            to_rows, to_x = np.empty(2 * stop, np.uint32), np.empty(2 * stop)
+            to_rows[:used], to_x[:used] = self.X.rows, self.X.x
+            self.room_rows, self.room_x = to_rows, to_x
+        self.room_rows[used:stop], self.room_x[used:stop] = rows, x
+        first = np.concatenate([self.X.first, used + ends[1:]])
+        self.X = ByColumn(first, self.room_rows[:stop], self.room_x[:stop], self.X.n)
         self.at[new] = len(self.columns) + np.arange(len(new), dtype=np.int32)
         self.columns = np.concatenate([self.columns, new])
         self.w, self.units = np.concatenate([self.w, np.zeros(len(new))]), self.design.units[self.columns]

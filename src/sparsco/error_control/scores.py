@@ -8,7 +8,8 @@ mean number of features that a half selects.
     efp_j   = I / max(score_j, I / p)
 
 mu is a measure on the strengths, uniform in lam^(1 - delta), of mass one on the strengths in use: those from the
-largest on for which I stays below a limit.  E(FP) <= I / t if features with a score of at least t are selected.
+largest on for which I stays below a limit.  E(FP) <= I / t if features with a score of at least t are selected.  Scores
+are at most 1, so a small limit serves a strict target, and a large one finds more features where the target allows it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-LARGEST_INTEGRAL = 0.05
-"""The limit of I, at which the range of strengths ends."""
+LIMITS = 0.05, 0.4
+"""The least and the largest limit of I."""
 
 
 class StabilityPaths(NamedTuple):
@@ -37,13 +38,15 @@ class StabilityPaths(NamedTuple):
     """The number of features that were judged."""
     delta: float
     """The exponent of the measure on the strengths: 1 is uniform in log lam, 0 in lam."""
+    limit: float
+    """The limit of I, at which the range of strengths ends."""
     ladder: np.ndarray = np.zeros(0)
     """The expected false positives of all judged features that have a score, in ascending order."""
 
     @property
     def measure(self) -> np.ndarray:
         """Return the mass of each strength in use; there are fewer of these than strengths, if the integral ends."""
-        return measure_of(self.strengths, self.sizes, self.judged, self.pairs, self.delta)
+        return measure_of(self.strengths, self.sizes, self.judged, self.pairs, self.delta, self.limit)
 
     @property
     def integral(self) -> float:
@@ -85,22 +88,52 @@ class StabilityPaths(NamedTuple):
         return self._replace(counts=sp.csr_array(self.counts[:, features]))
 
 
+class Target(NamedTuple):
+    """The promise: the expected number of false features, or their share among the selected ones."""
+
+    fdr: float | None
+    efp: float | None
+
+    def selected(self, paths: StabilityPaths) -> np.ndarray:
+        """Return the features that keep the promise, in ascending order."""
+        efp = paths.expected_false_positives()
+        stable = efp < paths.judged
+        kept = efp <= self.efp if self.efp is not None else paths.q_values() <= self.fdr
+        return np.flatnonzero(kept & stable)
+
+    def limit(self, count: int) -> float:
+        """Return the limit of the integral that serves the target, if about so many features are stable.
+
+        Expected false positives are at least the integral, so few features need a small one.  Many features, or a
+        target that allows more false ones, are better served by a larger one, which reaches down to weaker features.
+        """
+        share = self.efp / 10.0 if self.efp is not None else count * (self.fdr or 0.0) / 8.0
+        return float(np.clip(share, *LIMITS))
+
+    def promised(self, count: int) -> float:
+        """Return how many of so many selected features may be false."""
+        return self.efp if self.efp is not None else count * (self.fdr or 0.0)
+
+    def __str__(self) -> str:
+        return f"efp={self.efp:g}" if self.efp is not None else f"fdr={self.fdr:g}"
+
+
 def bound(q: np.ndarray, p: int, pairs: int) -> np.ndarray:
     """Return b(q), which bounds the expected sum of h over features that do not matter."""
     p = max(p, 1)
     return np.square(q) / (p * pairs) + (pairs - 1) / pairs * q * (q / p) ** 3
 
 
-def measure_of(strengths: np.ndarray, sizes: np.ndarray, p: int, pairs: int, delta: float) -> np.ndarray:
+def measure_of(strengths: np.ndarray, sizes: np.ndarray, p: int, pairs: int, delta: float, limit: float) -> np.ndarray:
     """Return the mass of each strength in use, which sum to 1; strengths are in geometric progression.
 
-    >>> measure_of(np.array([4.0, 2.0, 1.0]), np.array([0.0, 1.0, 90.0]), 100, 50, 0.0).round(3)
+    >>> measure_of(np.array([4.0, 2.0, 1.0]), np.array([0.0, 1.0, 90.0]), 100, 50, 0.0, 0.05).round(3)
     array([0.667, 0.333])
     """
     mass = strengths ** (1.0 - delta)
     total = np.cumsum(mass)
     integrals = np.cumsum(mass * bound(sizes, p, pairs)) / total
-    beyond = np.flatnonzero(integrals > LARGEST_INTEGRAL)
+    beyond = np.flatnonzero(integrals > limit)
     used = int(beyond[0]) if beyond.size else len(strengths)
     return mass[:used] / (total[used - 1] if used else 1.0)
 

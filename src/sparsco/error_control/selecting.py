@@ -16,31 +16,10 @@ from ..util.progress import step
 from ..util.threads import Pool
 from .half_paths import Halves, stability_paths
 from .judged import Correlated, Judged, delta_of, judged_columns, narrowed, only, strongly_correlated, with_probes
-from .scores import StabilityPaths
+from .scores import StabilityPaths, Target
 
 ROWS_PER_FEATURE = 4
 """The rows for each selected feature from which these are learned again almost without an L2 term."""
-
-
-class Target(NamedTuple):
-    """The promise: the expected number of false features, or their share among the selected ones."""
-
-    fdr: float | None
-    efp: float | None
-
-    def selected(self, paths: StabilityPaths) -> np.ndarray:
-        """Return the features that keep the promise, in ascending order."""
-        efp = paths.expected_false_positives()
-        stable = efp < paths.judged
-        kept = efp <= self.efp if self.efp is not None else paths.q_values() <= self.fdr
-        return np.flatnonzero(kept & stable)
-
-    def promised(self, count: int) -> float:
-        """Return how many of so many selected features may be false."""
-        return self.efp if self.efp is not None else count * (self.fdr or 0.0)
-
-    def __str__(self) -> str:
-        return f"efp={self.efp:g}" if self.efp is not None else f"fdr={self.fdr:g}"
 
 
 class Probes(NamedTuple):
@@ -89,7 +68,8 @@ def select(task: Task, columns: np.ndarray, d: int, plan: Plan, pool: Pool) -> S
     target, pairs, strengths, probes, seed = plan
     narrow, judged = judged_task(task, seed)
     every, p = judged.placed(columns, d), narrow.d
-    halves = Halves.of(with_probes(narrow, seed) if probes else narrow, seed, pairs, delta_of(narrow, seed))
+    judged_too = with_probes(narrow, seed) if probes else narrow
+    halves = Halves.of(judged_too, seed, pairs, delta_of(narrow, seed), target)
     paths = stability_paths(halves, strengths, pool)
     found = target.selected(paths)
     own = found[found < p]
@@ -133,11 +113,9 @@ def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
     return Fit.of(fits, features[columns])
 
 
-def warnings_of(selection: Selection, target: Target) -> list[str]:
-    """Return what a user should know about a promise."""
+def doubts_of(selection: Selection, target: Target) -> list[str]:
+    """Return why a promise may not hold."""
     found, probes, count = [], selection.probes, len(selection.correlated)
-    if not len(selection.features):
-        found.append(f"no feature was selected: none is stable enough for {target}; give more rows or a larger target.")
     if count:
         largest = max(each.correlation for each in selection.correlated)
         found.append(

@@ -13,7 +13,8 @@ from ..util.progress import steps_shown
 from ..util.threads import pool_of, using
 from .converted import Converted
 from .fit_state import FitState, Phase
-from .parameters import most_models, named
+from .parameters import most_models
+from .part_names import named
 from .views import refuse_in_view
 
 _EMPTY = FitState()

@@ -32,7 +32,7 @@ from ..optimizers import MirrorDescent
 from ..penalties import L1
 from ..steps import Constant
 from ..util.progress import Bar
-from .parameters import named
+from .part_names import named
 
 _CHUNK = 1 << 16
 _ENDED: Any = object()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
 import re
 from collections.abc import Sequence
-from typing import Any, ForwardRef
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from ..engine.polish import TOLERANCE
 from ..engine.run import Run
 from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS
-from ..parts.part import how_to_mark, is_record, kind_of
+from ..parts.part import kind_of
 from ..penalties import (
     PENALTIES,
     RATIOS,
@@ -44,6 +43,8 @@ from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
 from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
+from .part_names import named
+from .promise_checks import check_promise, promises
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -78,29 +79,6 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     if smooth(named("loss", model.loss, model.known_losses)) is None:
         return False
     return _is_auto(model.alpha) or _is_true(model.standardize)
-
-
-def promises(model: Any) -> bool:
-    """Return whether features are selected with a promise on the false ones among them."""
-    return isinstance(model.conversion, conversions.PathStability)
-
-
-def _check_promise(model: Any) -> None:
-    """Raise a ValueError for a parameter that has no effect on a selection with a promise."""
-    given = [name for name in ("alpha", "l1_ratio", "optimizer", "step_size") if not _is_auto(getattr(model, name))]
-    given += [
-        name
-        for name in ("budget", "preset", "target_excess_risk", "feature_weights")
-        if getattr(model, name) is not None
-    ]
-    given += [name for name in ("polish", "early_stopping") if getattr(model, name)]
-    if given:
-        raise ValueError(f"{given[0]} has no effect on a selection with a promise (fdr, efp): leave it out.")
-    if not is_automatic(model):
-        raise ValueError(
-            "a selection with a promise (fdr, efp) needs the elastic net and a loss with a smooth twin: leave penalty "
-            "and loss as they are."
-        )
 
 
 def _is_true(given: Any) -> bool:
@@ -164,6 +142,23 @@ def _dashed(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
+def _check_penalty(model: Any) -> None:
+    """Raise a ValueError if parameters of the penalty contradict each other, or the method."""
+    if promises(model):
+        check_promise(model, is_automatic(model))
+    if _is_true(model.standardize) and not is_automatic(model):
+        raise ValueError(
+            "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
+            "open, choose penalty='elasticnet', and do not fit a path; or scale the columns yourself."
+        )
+    end = _ratio_by_name(model)
+    if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
+        raise ValueError(
+            f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
+            "penalty='elasticnet'."
+        )
+
+
 def check_parameters(model: Any) -> None:
     """Raise a ValueError if a number is out of its range; ``new_runs`` looks up the names."""
 
@@ -179,19 +174,7 @@ def check_parameters(model: Any) -> None:
         must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
     check_rows_held_out(model)
-    if promises(model):
-        _check_promise(model)
-    if _is_true(model.standardize) and not is_automatic(model):
-        raise ValueError(
-            "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
-            "open, choose penalty='elasticnet', and do not fit a path; or scale the columns yourself."
-        )
-    end = _ratio_by_name(model)
-    if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
-        raise ValueError(
-            f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
-            "penalty='elasticnet'."
-        )
+    _check_penalty(model)
     check_feature_groups(asked(model, "penalty"), model.feature_groups)
     must("max_iter", is_count(model.max_iter), "a whole number of passes, at least 1")
     must("tol", model.tol is None or is_number(model.tol, 0.0), "None or a number of at least 0")
@@ -457,70 +440,3 @@ def by_column(model: Any) -> str:
             return name
     fixed = isinstance(model.penalty, tuple) and is_of_fixed_width(model.penalty)
     return f"penalty={type(model.penalty).__name__}(...)" if fixed else ""
-
-
-_KINDS = {
-    "loss": ("loss",),
-    "penalty": ("penalty",),
-    "optimizer": ("optimizer",),
-    "conversion": ("conversion", "rounding"),
-    "step_size": ("step rule",),
-    "method": ("selection method",),
-}
-"""The kinds of parts that each parameter takes."""
-
-
-def is_part(parameter: str, record: Any) -> bool:
-    """Return whether a parameter takes this record."""
-    return isinstance(record, Preset) if parameter == "preset" else kind_of(record) in _KINDS[parameter]
-
-
-def named(kind: str, name: Any, table: dict[str, Any]) -> Any:
-    """Return the entry of a table, or the record of the user.
-
-    An unknown name raises an error that suggests the nearest one.
-    """
-    if not isinstance(name, str):
-        if isinstance(name, type):
-            raise ValueError(f"{kind}={name.__name__} is a class: call it, {name.__name__}(...).")
-        if not is_part(kind, name):
-            if is_record(name) and kind_of(name) is None:
-                raise ValueError(f"{kind}={name!r}: {how_to_mark(name, *_KINDS[kind])}")
-            known = ", ".join(map(repr, table))
-            raise ValueError(f"{kind}={name!r}: expected your own {kind} record or one of {known}.")
-        return _with_numbers(name)
-    if name in table:
-        return table[name]
-    close = difflib.get_close_matches(name.lower(), table, 1)
-    hint = f" did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"{kind}={name!r} is not known:{hint} choose from {', '.join(map(repr, table))} or give a record.")
-
-
-def _with_numbers(record: Any) -> Any:
-    """Return the record with a float in every field that is declared as one; a value of another type is refused.
-
-    Infinity is accepted only where it is the default.
-    """
-    kind, found = type(record), {}
-    for field, value in zip(record._fields, record, strict=True):
-        declared, default = kind.__annotations__.get(field), kind._field_defaults.get(field)
-        declared = declared.__forward_arg__ if isinstance(declared, ForwardRef) else declared
-        what = None
-        if declared in ("float", float) or (declared == "float | None" and value is not None):
-            if is_number(value) or (default == np.inf and value is default):
-                found[field] = value if isinstance(value, int | float) else float(value)
-            else:
-                what = "a finite number"
-        elif declared in ("int", int) or (declared == "int | None" and value is not None):
-            what = None if isinstance(value, numbers.Integral) else "a whole number"
-        elif declared in ("bool", bool):
-            what = None if isinstance(value, bool | np.bool_) else "True or False"
-        elif is_record(value):
-            found[field] = _with_numbers(value)
-        elif isinstance(value, complex) or (isinstance(value, str) and not isinstance(default, str)):
-            what = "a number"
-        elif isinstance(value, numbers.Rational) and not isinstance(value, numbers.Integral):
-            found[field] = float(value)  # one number, in a field that may also have one for each model
-        if what is not None:
-            raise ValueError(f"{kind.__name__}({field}={value!r}): it must be {what}.")
-    return record._replace(**found)

@@ -43,7 +43,7 @@ from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
 from .linear import LinearModel
-from .parameters import named
+from .part_names import named
 from .tasks import as_numbers, places_among, two_or_more
 
 SMALL_BALLS = (0.05, 0.2, 0.5)

@@ -19,7 +19,8 @@ from ..engine.polish_rows import RowsInMemory
 from ..engine.run import PILOT_ROWS
 from ..estimators.converted import Converted, described
 from ..estimators.fit_state import Phase
-from ..estimators.parameters import LEAST_RATIO, check_parameters, named, ratio_of, tolerance
+from ..estimators.parameters import LEAST_RATIO, check_parameters, ratio_of, tolerance
+from ..estimators.part_names import named
 from ..estimators.passes import counted_rows
 from ..losses import value
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet

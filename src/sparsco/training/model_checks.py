@@ -154,7 +154,8 @@ def _check_stability(content: Mapping[str, Any]) -> None:
     _must(type(pairs) is int and type(stored["judged"]) is int and pairs > 0, "the stability of its features is wrong")
     is_array = isinstance(counts, np.ndarray) and counts.dtype == np.int64 and counts.shape == (length, used)
     _must(is_array and (counts >= 0).all() and (counts <= 2 * pairs).all(), "the stability of its features is wrong")
-    _must(type(stored["delta"]) is float and 0.0 <= stored["delta"] <= 1.0, "the stability of its features is wrong")
+    for name in ("delta", "limit"):
+        _must(type(stored[name]) is float and 0.0 <= stored[name] <= 1.0, "the stability of its features is wrong")
     promise = content["summary"]["report"]["converted"][0]["promise"]
     _must(type(promise) is dict and type(promise["selected"]) is int, "its promise does not fit its features")
 

@@ -255,7 +255,8 @@ def _stability(solved: Converted, columns: np.ndarray) -> dict[str, Any] | None:
         return None
     counts = paths.counts[:, solved.used[np.argsort(columns)]].toarray().astype(np.int64)
     figures = {"strengths": paths.strengths, "sizes": paths.sizes, "ladder": paths.ladder, "counts": counts}
-    return figures | {"pairs": int(paths.pairs), "judged": int(paths.judged), "delta": float(paths.delta)}
+    figures |= {"pairs": int(paths.pairs), "judged": int(paths.judged)}
+    return figures | {"delta": float(paths.delta), "limit": float(paths.limit)}
 
 
 def _calibration(model: LinearModel, solved: Converted) -> dict[str, np.ndarray | None] | None:

@@ -19,7 +19,7 @@ from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
 from ...estimators.fit_state import LifeCycle, Phase, unchanged_on_error
 from ...estimators.linear import check_some_weight
-from ...estimators.parameters import named
+from ...estimators.part_names import named
 from ...estimators.sklearn import checked_weights
 from ...estimators.views import Viewed, refuse_in_view
 from ...jit.dispatch import cast
@@ -29,7 +29,7 @@ from ...util.threads import Pool, pool_of
 from ...util.validation import is_count, is_number
 from .bursts import Bursts, Stabilized
 from .paths import Examples
-from .promised import converted_stage, estimator_of, promise_of
+from .promised import Promised, converted_stage, estimator_of, promise_of
 from .row_store import Kept, purge_by_stage
 from .scaling import KINDS, Preparation
 from .sts import STS, Plan, Stage, Validated, choose_size, fit_stages, margins_of, sizes_of_stages
@@ -82,7 +82,7 @@ class StableState(LifeCycle):
         self.enter(Phase.FINISHED)
 
 
-class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
+class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
     """The base of the stable classifier and the stable regressor."""
 
     known_losses: dict[str, Any]
@@ -412,42 +412,6 @@ class StableLinearModel(Viewed, SelectorMixin, BaseEstimator):
         For the paper's method it is the share of bursts that the feature survived.
         """
         return self.convert().probabilities
-
-    def _promised(self) -> Any:
-        """Return the estimator that keeps the promise; raise an AttributeError if there is none."""
-        self.convert()
-        if self._fit.inside is None:
-            raise AttributeError(f"this {type(self).__name__} makes no promise on false features: give fdr= or efp=.")
-        return self._fit.inside
-
-    @property
-    def efp_scores_(self) -> np.ndarray:
-        """Return how many false features are expected among those that are at least as stable as each feature.
-
-        Only with ``fdr`` or ``efp``; so are ``q_values_``, ``stability_paths_`` and ``promise_``.
-        """
-        return self._promised().efp_scores_
-
-    @property
-    def q_values_(self) -> np.ndarray:
-        """Return the estimated share of false features in the smallest good selection that has each feature."""
-        return self._promised().q_values_
-
-    @property
-    def stability_paths_(self) -> dict[str, np.ndarray]:
-        """Return the strengths, and the share of halves that select each feature, (strengths, features)."""
-        return self._promised().stability_paths_
-
-    @property
-    def promise_(self) -> dict[str, Any]:
-        """Return what is promised of the selection, from how many rows and columns, and what is known of it."""
-        return self._promised().promise_
-
-    def plot(self, *, axes: Any = None) -> Any:
-        """Draw the stability paths, the selected features by name, and return the axes; this needs matplotlib."""
-        from ...plots.selections import stability_paths
-
-        return stability_paths(self._promised(), axes=axes)
 
     @property
     def size_path_(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ does all of it: rows in memory, streams, several classes and outputs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,3 +55,46 @@ def converted_stage(model: Any, inside: Any) -> tuple[Stage, np.ndarray]:
     probabilities = inside.selection_probabilities_
     stage = Stage(features, coef[:, features], found.intercept, 0.0, 1.0, probabilities[features])
     return stage, probabilities
+
+
+class Promised:
+    """An estimator that may keep a promise by an estimator inside; what it keeps is read here."""
+
+    _fit: Any
+    convert: Callable[[], Any]
+
+    def _promised(self) -> Any:
+        """Return the estimator that keeps the promise; raise an AttributeError if there is none."""
+        self.convert()
+        if self._fit.inside is None:
+            raise AttributeError(f"this {type(self).__name__} makes no promise on false features: give fdr= or efp=.")
+        return self._fit.inside
+
+    @property
+    def efp_scores_(self) -> np.ndarray:
+        """Return how many false features are expected among those that are at least as stable as each feature.
+
+        Only with ``fdr`` or ``efp``; so are ``q_values_``, ``stability_paths_`` and ``promise_``.
+        """
+        return self._promised().efp_scores_
+
+    @property
+    def q_values_(self) -> np.ndarray:
+        """Return the estimated share of false features in the smallest good selection that has each feature."""
+        return self._promised().q_values_
+
+    @property
+    def stability_paths_(self) -> dict[str, np.ndarray]:
+        """Return the strengths, and the share of halves that select each feature, (strengths, features)."""
+        return self._promised().stability_paths_
+
+    @property
+    def promise_(self) -> dict[str, Any]:
+        """Return what is promised of the selection, from how many rows and columns, and what is known of it."""
+        return self._promised().promise_
+
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the stability paths, the selected features by name, and return the axes; this needs matplotlib."""
+        from ...plots.selections import stability_paths
+
+        return stability_paths(self._promised(), axes=axes)
