@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, cli, conversions, load, save
+from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, cli, conversions, distributed, load, save
 from sparsco.data.rows import as_matrix
 from sparsco.engine import long_stream
 from sparsco.estimators.calibration import platt
@@ -228,6 +228,12 @@ def test_what_cannot_be_calibrated_is_refused(settings, words):
 def test_a_path_is_not_calibrated(kind):
     with pytest.raises(ValueError, match="for one model, and a path has many"):
         kind(SparseClassifier(calibrate=True)).fit(X, Y)
+
+
+@pytest.mark.parametrize("settings", [{"calibrate": True}, {"class_weight": "balanced"}])
+def test_partitions_refuse(settings):
+    with pytest.raises(ValueError, match=f"{next(iter(settings))}=.* is not for data in partitions"):
+        distributed.fit(SparseClassifier(alpha=0.01, **settings), (X, Y))
 
 
 def test_hinge_needs_a_calibration():

@@ -186,6 +186,9 @@ class LinearPath:
         """Return whether the classes are fixed."""
         return self.classifies and self.fit_state.is_fitted
 
+    calibrate = False
+    """A path has many models, none of which is calibrated."""
+
     @property
     def polish(self) -> bool | float:
         """Return the estimator's ``polish``: whether every model is to be the optimum over the rows."""
