@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sparsco import SparseClassifier, load, save
+from sparsco import SparseClassifier, SparsePath, load, save
 from sparsco.estimators.class_weights import PSEUDO_ROWS, ClassTally
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.results import StoppedError
@@ -67,6 +67,19 @@ def test_any_cut_gives_the_same_bits(settings):
         found.append((model.coef_, model.predict_proba(X)))
     for coef, shares in found[1:]:
         assert np.array_equal(coef, found[0][0]) and np.array_equal(shares, found[0][1])
+
+
+def test_any_cut_of_a_path_gives_the_same_bits():
+    found = []
+    for ends in CUTS:
+        path = SparsePath(SparseClassifier(class_weight="balanced", random_state=0), n_alphas=4)
+        for part in pieces(ends):
+            path.partial_fit(X[part], RARE[part], classes=["common", "rare"])
+        models = [path.path_.model(alpha) for alpha in path.path_.alphas]
+        assert models[0].fit_state.tally.total == N
+        found.append(np.concatenate([model.coef_ for model in models]))
+    for coef in found[1:]:
+        assert np.array_equal(coef, found[0])
 
 
 def test_one_example_at_a_time_is_the_same_stream():

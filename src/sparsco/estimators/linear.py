@@ -253,7 +253,13 @@ class LinearModel(OneExample, Readable):
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
+        if order is None:
+            y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
+        else:  # the other rows come in another call, or not at all
+            own = None if weights is None else weights[order]
+            codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
+            y = _at_rows(codes, order, len(y))
+            weights = None if own is None else _at_rows(own, order, len(y))
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
@@ -444,6 +450,13 @@ def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarr
     for name, data in (("coef_init", w), ("intercept_init", b)):
         check_numbers(data, name)
     return np.ascontiguousarray(w.T), b
+
+
+def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
+    """Return an array of n rows with these values at some of them, and 0 elsewhere."""
+    every = np.zeros((n, *values.shape[1:]))
+    every[rows] = values
+    return every
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:
