@@ -17,7 +17,7 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-calibration reproduce clean
+.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-calibration reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-optimum   losses with kinks after one pass, and certified optima, beside HiGHS and saga, on the same data"
 	@echo "make bench-peers     paths of strengths, groups, several classes and least squares beside other packages"
 	@echo "make bench-bars      the goals of speed beside other packages, judged in one table; BARS='levels --sets a9a'"
+	@echo "make bench-intervals coverage of confidence intervals on generated data, about half an hour"
 	@echo "make bench-stability stable selections on real data found through SPARSCO_DATA, and on generated data"
 	@echo "make bench-selection false discoveries beside what was promised, and other packages, hours; SELECTION='run --cells text-*'"
 	@echo "make bench-calibration calibration errors before and after, on real data found through SPARSCO_DATA, two minutes"
@@ -99,6 +100,9 @@ bench-peers: $(STAMP)
 
 bench-bars: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/bars.py $(BARS)
+
+bench-intervals: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/intervals.py $(INTERVALS)
 
 bench-stability: $(STAMP)
 	$(BIN)/python benchmarks/stability.py

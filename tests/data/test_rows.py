@@ -35,3 +35,30 @@ def test_rows_are_taken_in_any_order(first, order, in_a_row):
     taken = rows.take(order)
     assert np.array_equal(taken.to_scipy().toarray(), X[order]) and taken.indptr[0] == 0 and taken.d == 5
     assert not any(np.shares_memory(own, part) for own, part in zip(taken[:3], rows[:3], strict=True))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=6),
+    st.sampled_from([6, 6 * 2**28]),
+    st.sampled_from([np.int32, np.int64]),
+    st.sampled_from([None, -1, 0]),
+)
+def test_entries_in_any_order_are_kept_and_repeated_ones_are_summed(rows, d, kind, wrong):
+    """Few columns and many, which are looked up by a table of columns and by a hash table; wrong: an index outside."""
+    indices = np.array([j * (d // 6) for row in rows for j in row], kind)
+    indptr = np.cumsum([0, *map(len, rows)])
+    data = 1.0 + np.arange(len(indices))
+    X = sp.csr_array((data, indices.copy(), indptr), shape=(len(rows), d))
+    if wrong is not None and len(indices):
+        X.indices[len(indices) // 2] = -1 if wrong else np.iinfo(kind).max
+        with pytest.raises(ValueError, match="outside"):
+            as_matrix(X)
+        return
+    found = as_matrix(X)
+    for i, row in enumerate(rows):
+        own = slice(found.indptr[i], found.indptr[i + 1])
+        sums = {}
+        for j, x in zip(row, data[indptr[i] :], strict=False):
+            sums[j * (d // 6)] = sums.get(j * (d // 6), 0.0) + x
+        assert found.indices[own].tolist() == list(sums) and found.data[own].tolist() == list(sums.values())

@@ -594,9 +594,37 @@ def test_parameters_are_kept_as_given():
 # ---- passes ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("n", [300, 2500])
+def test_one_pass_is_enough_where_the_sample_has_all_rows(n):
+    """The answer is the optimum there, whatever the iterates; named methods learn as many passes as before."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 40))
+    y = np.where(X[:, :5].sum(1) + rng.logistic(size=n) > 0.0, 1, -1)
+    model = SparseClassifier(alpha=0.01, random_state=0).fit(X, y)
+    assert model.n_iter_ == 1
+    w, c = model.coef_[0], -y / (1.0 + np.exp(y * (X @ model.coef_[0] + model.intercept_[0]))) / n
+    g = X.T @ c
+    inside = np.where(w != 0.0, np.abs(g + 0.01 * np.sign(w)), np.maximum(np.abs(g) - 0.01, 0.0))
+    assert 0 < np.count_nonzero(w) < 40 and max(inside.max(), abs(c.sum())) <= 2e-4 * 0.01
+    assert SparseClassifier(alpha=0.01, conversion="average-sl", random_state=0).fit(X, y).n_iter_ > 1
+    assert SparseClassifier(alpha=0.01, tol=None, random_state=0).fit(X, y).n_iter_ == 5
+    assert SparseClassifier("hinge", alpha=0.01, random_state=0).fit(X, y).n_iter_ > 1
+    kept = SparseClassifier(alpha=0.01, warm_start=True, random_state=0).fit(X, y)
+    assert kept.n_iter_ == 1 and kept.fit(X, y).n_iter_ > 2  # the sample does not know that rows came again
+
+
+def test_rows_that_the_sample_lacks_are_learned_in_several_passes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 1000))  # more than a million numbers
+    y = np.where(X[:, 0] + rng.logistic(size=1100) > 0.0, 1, -1)
+    assert SparseClassifier(alpha=0.05, random_state=0).fit(X, y).n_iter_ > 1
+    assert SparseClassifier(alpha=0.05, random_state=0).fit(X[:, :900], y).n_iter_ == 1
+
+
 def test_passes_end_when_nothing_improves():
     X, y = rows(1500)
-    one, many = ({"alpha": 0.01, "random_state": 0, "max_iter": k} for k in (1, 40))
+    named = {"alpha": 0.01, "conversion": "average-sl", "random_state": 0}  # by default one pass would be enough
+    one, many = (named | {"max_iter": k} for k in (1, 40))
     assert SparseClassifier(tol=None, **one).fit(X, y).n_iter_ == 1
     assert SparseClassifier(tol=0.5, **many).fit(X, y).n_iter_ <= 3
     patient = SparseClassifier(tol=0.5, n_iter_no_change=5, **many).fit(X, y)

@@ -163,6 +163,28 @@ def test_records_units_other_losses_and_the_polished_path():
     assert SparseRegressorCV(weighted, alphas=[10.0, 5.0]).fit(X, y).coef_.nonzero()[0].tolist() == [0]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("loss", ["logistic", "squared-hinge"])
+@pytest.mark.parametrize("rows", [dense, sparse])
+def test_polished_strengths_of_a_mixture_are_the_optima_of_each(rows, loss):
+    """More strengths than are certified side by side, each with an L2 weight of its own, for three classes."""
+    X = rows()[0]
+    A, alphas = X.toarray() if sp.issparse(X) else X, np.geomspace(0.3, 0.003, 11)
+    y = (A[:, :3] + np.random.default_rng(1).normal(size=(len(A), 3))).argmax(1)
+    template = SparseClassifier(loss, polish=1e-7, standardize=False, random_state=0)
+    path = SparseClassifierCV(template, alphas=alphas, l1_ratio=0.6, cv=2).fit(X, y).path_
+    assert np.count_nonzero(path.coefs.toarray()) > 0 and (path.gaps <= 1e-7).all()
+    for alpha in alphas:
+        for q in range(3):
+            model, target = path.model(alpha), np.where(y == q, 1.0, -1.0)
+            w, b = model.coef_[q], model.intercept_[q]
+            z = target * (A @ w + b)
+            c = target * (-1.0 / (1.0 + np.exp(z)) if loss == "logistic" else -2.0 * np.maximum(1.0 - z, 0.0))
+            g, lam = A.T @ c / len(y) + 0.4 * alpha * w, 0.6 * alpha
+            inside = np.where(w != 0.0, np.abs(g + lam * np.sign(w)), np.maximum(np.abs(g) - lam, 0.0))
+            assert max(inside.max(), abs(c.mean())) <= 1.01e-7 * lam
+
+
 @parametrize_with_checks(
     [
         SparseClassifierCV(SparseClassifier(random_state=0), n_alphas=3, cv=2),

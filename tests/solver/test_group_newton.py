@@ -303,16 +303,13 @@ def test_groups_come_in_when_strengths_fall(monkeypatch):
 
 def test_which_problems_are_solved_here():
     _, term, psi = problem(Logistic())
-    y, share = term.y, term.share
-    assert GroupNewton.serves(psi, term)
-    assert not GroupNewton.serves(psi._replace(groups=None), term)
-    assert not GroupNewton.serves(SparseGroup(0.5, psi.groups).blocks(len(psi.l1)), term)
-    assert not GroupNewton.serves(psi, LossTerm(Hinge(), y, share, 0.0 * y))
-    assert not GroupNewton.serves(
-        psi, LossTerm(Logistic(), np.hstack([y, y]), np.hstack([share, share]), np.hstack([y, y]))
-    )
+    assert GroupNewton.serves(psi, term.loss, 1)
+    assert not GroupNewton.serves(psi._replace(groups=None), term.loss, 1)
+    assert not GroupNewton.serves(SparseGroup(0.5, psi.groups).blocks(len(psi.l1)), term.loss, 1)
+    assert not GroupNewton.serves(psi, Hinge(), 1)
+    assert not GroupNewton.serves(psi, term.loss, 2)
     many = np.zeros(400, np.int64)
-    assert not GroupNewton.serves(GroupL1(0.5, many).blocks(400), term)
+    assert not GroupNewton.serves(GroupL1(0.5, many).blocks(400), term.loss, 1)
 
 
 def test_the_restricted_problem_hands_groups_over(monkeypatch):

@@ -98,6 +98,17 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="passes over the data (default: 1; more with --dask and small files); later passes read a cache",
     )
+    to.add_argument(
+        "--intervals",
+        type=_level,
+        metavar="LEVEL",
+        help="compute confidence intervals of the weights, such as 0.95; inspect shows them (docs/intervals.md)",
+    )
+    to.add_argument(
+        "--split",
+        action="store_true",
+        help="with --intervals: select features on one half of the rows, and compute intervals on the other half",
+    )
     add_order(to)
     to.add_argument("--no-cache", action="store_true", help="do not cache the rows for later passes")
     to.add_argument("--update", metavar="MODEL", help="continue training this model, which was saved with --save-state")
@@ -147,6 +158,8 @@ def _train(given: argparse.Namespace) -> int:
             given.test if len(given.test) > 1 else given.test[0],
             **{name: option for name, option in reader.items() if name != "cache"},
         )
+    if given.split and given.intervals is None:
+        raise ValueError("--split is for --intervals LEVEL: give that, too.")
     if given.dask is not None:
         _check_dask(given)
     checkpoints, is_kept = _checkpoints(given, path)
@@ -238,7 +251,7 @@ def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
 
 def _check_dask(given: argparse.Namespace) -> None:
     """Raise a ValueError for options that are not supported with ``--dask``."""
-    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache")
+    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache", "intervals")
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
@@ -303,7 +316,9 @@ def _finished(
     from ..training.inspection import as_text, summary
     from ..training.labelled_rows import by_name, reader_of
 
+    warning = _add_intervals(given, trained.model)
     outcome = summary(trained)
+    outcome["warnings"] += warning
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
     if given.save_state:
         extra["names"] = dict(trained.stream.names)
@@ -330,6 +345,18 @@ def _finished(
     outcome["model"] = str(path)
     print(to_json(outcome) if given.json else as_text(outcome))
     return FINE
+
+
+def _add_intervals(given: argparse.Namespace, model: Any) -> list[str]:
+    """Compute the intervals that were asked for; return a warning if the model cannot have them."""
+    if given.intervals is None:
+        return []
+    try:
+        model.intervals(given.intervals, split=given.split)
+    except ValueError as error:  # the model is worth more than its intervals
+        print(f"sparsco: the model has no intervals: {error}", file=sys.stderr)
+        return [f"the model has no intervals: {error}"]
+    return []
 
 
 @contextmanager
@@ -363,6 +390,17 @@ def _default_name(data: str) -> str:
     """Return the name of the first file without its suffixes; "sparsco" if there is none."""
     stem = Path(data).name.partition(".")[0]
     return (stem if stem and stem.replace("-", "").isidentifier() else "sparsco") + ".model"
+
+
+def _level(text: str) -> float:
+    """Return the level of intervals, for argparse."""
+    try:
+        level = float(text)
+    except ValueError:
+        level = 0.0
+    if not 0.0 < level < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.95")
+    return level
 
 
 def _interval(text: str) -> tuple[int | None, float | None]:

@@ -24,6 +24,7 @@ from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
 from .averaging import Answer
+from .reservoir import SampleRows
 
 MIXTURES = (1.0, 0.2)
 """The shares of the L1 term among which the automatic choice is made."""
@@ -148,10 +149,10 @@ class Choose(NamedTuple):
         given, groups = ((), None) if self.by_row is None else self.by_row
         return None if groups is None else groups[task.numbers], given
 
-    def sampled(self, runs: list[Any]) -> Sampled:
-        """Return the rows of the sample with the targets of all runs."""
+    def sampled(self, runs: list[Any], rows: SampleRows | None = None) -> Sampled:
+        """Return the rows of the sample, or some of them, with the targets of all runs."""
         first = runs[0]
-        rows = first.sample().R
+        rows = first.sample().R if rows is None else rows
         lanes = [run.lanes_of(rows.y, rows.weights[:, 0]) for run in runs]
         targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
         is_mirrored = first.problem.loss.classifies and _are_mirrored(targets)

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import margins, screened
+from ..data.rows import margins, places, screened
 from ..losses import curvature, derivative, value
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
@@ -105,8 +105,9 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
-        columns = _possible(evidence, penalty, local.g, _STEEP if loss.curved else _STEEP_BY_JUMPS)
-        local, place = local.at(columns), _places(columns, evidence.w_bar.size)
+        steep = _STEEP_BY_JUMPS if not loss.curved else _STEEP if sample.kappa < 1.0 else _STEEP_OF_ALL
+        columns = _possible(evidence, penalty, local.g, steep)
+        local, place = local.at(columns), places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
         choice = _chosen(*args, local)
@@ -126,8 +127,10 @@ def enough_rows(w: np.ndarray) -> int:
     return max(_LEAST_ROWS, _ROWS_PER_FEATURE * int(np.count_nonzero(w, 0).max(initial=0)))
 
 
-_STEEP, _STEEP_BY_JUMPS = 0.9, 0.2
-"""The slope of a column that may become nonzero, as a share of its penalty; slopes of a loss with kinks jump."""
+_STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
+"""The slope of a column that may become nonzero, as a share of its penalty.
+
+The second one is for samples of all rows, whose optimum is sought from far.  Slopes of a loss with kinks jump."""
 
 
 def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> np.ndarray:
@@ -138,13 +141,6 @@ def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> 
         steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
         found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
     return np.flatnonzero(found)
-
-
-def _places(columns: np.ndarray, d: int) -> np.ndarray:
-    """Return the position of each of d columns among ``columns``, and -1 for a column that is not among them."""
-    place = np.full(d, -1, np.int32)
-    place[columns] = np.arange(columns.size)
-    return place
 
 
 def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
@@ -411,7 +407,7 @@ def smoothed(
 def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: float, fit_intercept: bool) -> Any:
     """Return a model of no larger objective on R that may have fewer features."""
     n, at = len(R.weights), np.flatnonzero(w)
-    X = by_column(R.indptr, R.indices, R.data, np.arange(n), _places(at, w.size), at.size).dense()
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), places(at, w.size), at.size).dense()
     columns = np.column_stack([X, np.ones((n, int(fit_intercept)))])
     faces = Faces(columns, R.targets, R.weights, loss, np.append(pen[at], [0.0] * fit_intercept))
     with one_blas_thread():

@@ -91,14 +91,19 @@ class PathStability(NamedTuple):
         """Return the penalty of the answer, which has none."""
         return elastic_net(0.0, 1.0, None)
 
-    def sampled(self, runs: list[Any]) -> Sampled:
-        """Return the rows of the sample with the targets of all runs, in the units of the columns."""
-        return Choose(standardize=False).sampled(runs)
+    def sampled(self, runs: list[Any], rows: Any = None) -> Sampled:
+        """Return the rows of the sample, or some of them, with the targets of all runs, in the units of the columns."""
+        return Choose(standardize=False).sampled(runs, rows)
+
+    def selection(self, sampled: Sampled, seed: int) -> Selection:
+        """Return the selection of sampled rows; features are slots of the runs."""
+        plan = Plan(self.target, self.pairs, self.strengths, self.probes, seed)
+        return select(sampled.task, sampled.columns, sampled.d, plan, pool_in_use())
 
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
-        sampled, plan = self.sampled(runs), Plan(self.target, self.pairs, self.strengths, self.probes, runs[0].seed)
-        return self.answers(runs, sampled, select(sampled.task, sampled.columns, sampled.d, plan, pool_in_use()))
+        sampled = self.sampled(runs)
+        return self.answers(runs, sampled, self.selection(sampled, runs[0].seed))
 
     def answers(self, runs: list[Any], sampled: Sampled, found: Selection) -> list[Answer]:
         """Return the answers of all runs for a selection, learned again from the rows of the sample."""

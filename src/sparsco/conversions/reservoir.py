@@ -39,6 +39,15 @@ class SampleRows(NamedTuple):
         """Return the targets in the form of y, of a sample that keeps y as it was given."""
         return self.targets[:, 0] if self.targets.shape[1] == 1 else self.targets
 
+    def among(self, positions: np.ndarray) -> SampleRows:
+        """Return the rows at some positions, ascending."""
+        starts, lengths = self.indptr[positions], self.indptr[positions + 1] - self.indptr[positions]
+        indptr = np.append(0, np.cumsum(lengths))
+        indices, data = np.empty(indptr[-1], self.indices.dtype), np.empty(indptr[-1])
+        if data.size:
+            _copy_rows(starts, lengths, self.indices, self.data, indices, data, 0)
+        return SampleRows(indptr, indices, data, *(each[positions] for each in self[3:]))
+
     def lanes(self, lanes: slice) -> SampleRows:
         """Return these rows with the targets and weights of some models."""
         return self._replace(targets=self.targets[:, lanes], weights=self.weights[:, lanes])

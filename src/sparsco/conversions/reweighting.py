@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..data import row_sums
+from ..data.rows import places
 from ..losses import derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet, strength
 from ..solver.columns import by_column
@@ -108,9 +109,7 @@ class OnSample:
         self.columns = np.flatnonzero(learned)
         self.kept = start[0].copy()
         self.kept[self.columns] = 0.0
-        place = np.full(d, -1, np.int32)
-        place[self.columns] = np.arange(self.columns.size)
-        n = len(rows.weights)
+        n, place = len(rows.weights), places(self.columns, d)
         X = by_column(rows.indptr, rows.indices, rows.data, np.arange(n), place, self.columns.size)
         offset = row_sums.margins(rows.indptr, rows.indices, rows.data, self.kept, 0.0)
         self.loss, w = problem.loss, start[0][self.columns]

@@ -53,6 +53,9 @@ class AverageSL(NamedTuple):
     def watch(self, loss: Any) -> Any:
         return _gradient_watch(self, loss)
 
+    def solves(self, problem: Any) -> bool:
+        return self.L is None and self.metric in ("auto", "newton") and problem.loss.curved and not is_coupled(problem)
+
     begin, next_event, event = Suffix.begin, next_long_window, Suffix.event
 
     def finish(self, run: Any) -> Answer:

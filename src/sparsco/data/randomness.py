@@ -34,7 +34,8 @@ class Purpose(IntEnum):
     SAMPLE = 10
     PROJECTION = 11
     PROBE = 12
-    CALIBRATION = 13
+    SPLIT = 13
+    CALIBRATION = 14
 
 
 @inlined

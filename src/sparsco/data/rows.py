@@ -59,6 +59,17 @@ class Matrix(NamedTuple):
         _copy_rows(self.indptr, self.indices, self.data, np.asarray(order, np.int64), indptr, indices, data)
         return Matrix(indptr, indices, data, self.d)
 
+    def narrowed(self, columns: np.ndarray) -> Matrix:
+        """Return a copy of the rows with these columns only, which get the numbers 0, 1, ..."""
+        if not self.is_full:
+            own = screened(self.indptr, self.indices, self.data, places(columns, self.d))
+            return Matrix(*own, len(columns))
+        n, k = len(self), len(columns)
+        data = np.empty((n, k), self.data.dtype)
+        take_columns(self.array, columns, data)
+        indptr, indices = np.arange(n + 1, dtype=np.int64) * k, np.tile(np.arange(k, dtype=np.uint32), n)
+        return Matrix(indptr, indices, data.reshape(-1), k, True)
+
     def to_scipy(self) -> sp.csr_array:
         """Return the rows as a scipy array.
 
@@ -68,6 +79,13 @@ class Matrix(NamedTuple):
         indices = self.indices.view(np.int32) if self.d < 2**31 else self.indices.astype(np.int64)
         rows = sp.csr_array((self.data, indices, self.indptr), shape=(len(self), self.d))
         return rows if rows.has_sorted_indices else rows.copy()
+
+
+def places(columns: np.ndarray, d: int) -> np.ndarray:
+    """Return the position of each of d columns among ``columns``, and -1 for a column that is not among them."""
+    place = np.full(d, -1, np.int32)
+    place[columns] = np.arange(len(columns))
+    return place
 
 
 def stack(parts: list[Matrix]) -> Matrix:
@@ -106,7 +124,7 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     unordered, zeros, wild, outside = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, csr.shape[1])
     repeated = 0
     if unordered:
-        repeated, outside = _look_for_repetitions(csr.indptr, csr.indices, csr.shape[1], *_hash_table(csr))
+        repeated, outside = _repetitions(csr)
     if outside:
         raise ValueError(
             f"X has an index outside of its {csr.shape[1]} columns: build the matrix again with valid indices."
@@ -123,6 +141,14 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
+
+
+def _repetitions(csr: sp.csr_array) -> tuple[int, int]:
+    """Return the number of entries whose column their row had before, and of entries outside of the columns."""
+    n, d = csr.shape
+    if d <= len(csr.data) and n < 2**31:
+        return _look_by_column(csr.indptr, csr.indices, np.full(d, -1, np.int32))
+    return _look_for_repetitions(csr.indptr, csr.indices, d, *_hash_table(csr))
 
 
 def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
@@ -203,6 +229,21 @@ def _inspect(indptr, indices, data, largest, d):
             outside += (first < 0) | (last < 0) | (first >= d) | (last >= d)
             unordered += (up < stop - start) & (down < stop - start)
     return unordered, zeros, wild, outside
+
+
+@kernel
+def _look_by_column(indptr, indices, last):
+    """Return what ``_look_for_repetitions`` does; ``last`` has the last row of each column, -1 before the first."""
+    repeated, outside, d = 0, 0, U(last.size)
+    for i in range(indptr.size - 1):
+        for p in range(U(indptr[U(i)]), U(indptr[U(i + 1)])):
+            j = U(indices[p])  # a negative one is huge
+            if j >= d:
+                outside += 1
+                continue
+            repeated += last[j] == i
+            last[j] = i
+    return repeated, outside
 
 
 @kernel

@@ -77,6 +77,7 @@ def polish(
     loss: Any,
     penalty: Any,
     lams: Any = None,
+    rhos: Any = None,
     intercept: bool = True,
     tol: float = TOLERANCE,
     passes: int | None = None,
@@ -84,18 +85,19 @@ def polish(
 ) -> Polished:
     """Return the minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
-    ``lams`` gives each model its own L1 weight.  ``passes`` bounds how often the gradient is computed; if it was too
-    small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains, q + 2 chains and so on have
-    the same targets, and each is started at the optimum of the next larger strength.  Otherwise all models share the
-    reads.
+    ``lams`` and ``rhos`` give each model its own L1 and L2 weight.  ``passes`` bounds how often the gradient is
+    computed; if it was too small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains,
+    q + 2 chains and so on have the targets q, and each is started at the optimum of the next larger strength, or at its
+    own start if that has features and is better; rows must be in memory.  Otherwise all models share the reads.
     """
     passes = passes or PASSES
-    models, done = _models(w, b, loss, penalty, lams, intercept), 0
+    models, done = _models(w, b, loss, penalty, lams, rhos, chains, intercept), 0
     ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
     if isinstance(rows, RowsInMemory):
         done = sum(solve_groups(rows, chain, tol) for chain in ordered or [[model] for model in models])
     open_models = [model for model in models if not model.is_reached(tol)]
     if chains and open_models:
+        assert isinstance(rows, RowsInMemory)
         done += sum(solve_chain(rows, chain, tol, passes) for chain in ordered)
     elif not chains:
         while open_models and done < passes:
@@ -130,16 +132,20 @@ def _solve_together(rows: Rows, models: list[Model], tol: float, done: int, pass
     return done
 
 
-def _models(w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, intercept: bool) -> list[Model]:
+def _models(
+    w: np.ndarray, b: np.ndarray, loss: Any, penalty: Any, lams: Any, rhos: Any, chains: int, intercept: bool
+) -> list[Model]:
     """Return the models to solve: one for all outputs if they are tied together, otherwise one for each."""
     d, m = len(w), len(b)
-    own = np.full(m, penalty.lam) if lams is None else np.asarray(lams, np.float64)
-    cuts = [slice(0, m)] if is_tied(loss, penalty, lams) else [slice(q, q + 1) for q in range(m)]
+    if is_tied(loss, penalty, lams):
+        psi = penalty.blocks(d).of_outputs(m)
+        return [Model(w.copy(), b.copy(), slice(0, m), loss, psi, float(penalty.lam), intercept)]
     models = []
-    for cut in cuts:
-        lam = float(own[cut.start])
-        psi = (penalty if lam == penalty.lam else penalty._replace(lam=lam)).blocks(d).of_outputs(cut.stop - cut.start)
-        models.append(Model(w[:, cut].copy(), b[cut].copy(), cut, loss, psi, lam, intercept))
+    for q in range(m):
+        given = {name: float(each[q]) for name, each in (("lam", lams), ("rho", rhos)) if each is not None}
+        own, lane = penalty._replace(**given), q % chains if chains else q
+        args = w[:, [q]], b[[q]], slice(lane, lane + 1), loss, own.blocks(d).of_outputs(1)
+        models.append(Model(*args, float(own.lam), intercept))
     return models
 
 
@@ -180,19 +186,24 @@ def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) ->
     problem, found = run.problem, list[Polished]()
     is_one = is_tied(problem.loss, penalty, problem.lams)
     chains = 0 if problem.lams is None or not rows.in_memory else problem.m // run.targets.copies
+    w, b = answer.w, answer.b
+    if chains:  # smaller strengths start at the optima of larger ones, which are nearer than iterates
+        is_first = problem.lams == problem.lams.max()
+        w, b = np.where(is_first, w, 0.0), np.where(is_first, b, 0.0)
     together = problem.m if is_one or chains else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
+        lanes = slice(0, chains) if chains else some
 
-        def encode(y: np.ndarray, weights: np.ndarray, some: slice = some) -> tuple[np.ndarray, np.ndarray]:
+        def encode(y: np.ndarray, weights: np.ndarray, lanes: slice = lanes) -> tuple[np.ndarray, np.ndarray]:
             targets, own = run.lanes_of(y, weights)
-            return targets[:, some], own[:, some]
+            return targets[:, lanes].copy(), own[:, lanes].copy()
 
         found.append(
             polish(
                 rows.encoded(encode),
-                answer.w[:, some],
-                answer.b[some],
+                w[:, some],
+                b[some],
                 loss=problem.loss,
                 penalty=penalty,
                 lams=None if problem.lams is None else problem.lams[some],

@@ -13,15 +13,18 @@ import numpy as np
 from ..util.progress import step
 from .polish_model import Model
 from .polish_passes import EIGHT_MODELS, certify, look, sum_gradients, take_steps
-from .polish_rows import Rows
+from .polish_rows import RowsInMemory, margins_of
 
 _CLOSEST = 1e-3
 """The least share of the tolerance to which conditions are met for the sake of duality gaps."""
 _SCREEN = 0.3
 """A column may be selected soon if its slope is at least this share of its L1 weight."""
 
+_MOST = 0.5
+"""The share of the nonzeros in the columns that may be selected, above which no column is left out."""
 
-def solve_chain(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
+
+def solve_chain(rows: RowsInMemory, chain: list[Model], tol: float, passes: int) -> int:
     """Solve models from the largest strength to the smallest; return the number of passes over all rows."""
     if not chain[0].takes_samples:
         for model in _solved_in_turn(rows, chain, tol, passes):
@@ -41,55 +44,58 @@ def solve_chain(rows: Rows, chain: list[Model], tol: float, passes: int) -> int:
 class _Columns:
     """The columns that are held, and the rows in them."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RowsInMemory) -> None:
         self.all_rows, self.rows = rows, rows
         self.columns = np.empty(0, np.int64)
 
     def hold(self, columns: np.ndarray) -> None:
-        """Copy these columns, unless they are held already."""
-        if not np.isin(columns, self.columns, assume_unique=True).all():
-            self.columns = columns
-            self.rows = self.all_rows.narrowed(columns)
+        """Copy these columns, unless they are held already; hold all if these have most of the nonzeros."""
+        if np.isin(columns, self.columns, assume_unique=True).all():
+            return
+        self.columns, self.rows = columns, self.all_rows.narrowed(columns)
+        if len(self.rows.matrix.data) > _MOST * len(self.all_rows.matrix.data):
+            self.columns, self.rows = np.arange(self.all_rows.matrix.d), self.all_rows
 
 
-def _solve_some(rows: Rows, models: list[Model], held: _Columns, tol: float, passes: int) -> int:
+def _solve_some(rows: RowsInMemory, models: list[Model], held: _Columns, tol: float, passes: int) -> int:
     """Solve some strengths, of which the first has been started; return the number of passes over all rows.
 
-    Conditions are met more closely than the tolerance asks if the duality gaps need that.
+    Strengths that are not reached are solved again: in more columns, if some were left out wrongly, otherwise more
+    closely than the tolerance asks, since the duality gaps need that.
     """
-    done, columns, closer = 0, models[0].candidates(_SCREEN), 1.0
-    while done < passes:
+    done, columns, closer, left = 0, models[0].candidates(_SCREEN), 1.0, models
+    while done < passes and left and closer >= _CLOSEST:
         held.hold(columns)
-        pairs = [(model.narrowed(held.columns), model) for model in models]
-        twins = _solved_in_turn(held.rows, [twin for twin, _ in pairs], closer * tol, passes, done > 0)
-        for twin, model in zip(twins, models, strict=True):
+        twins = [model.narrowed(held.columns) for model in left]
+        for twin, model in zip(_solved_in_turn(held.rows, twins, closer * tol, passes, done > 0), left, strict=True):
             model.take_optimum(twin, held.columns, tol)
-        sum_gradients(rows, models)
+        sum_gradients(rows, left)
         done += 1
-        wrong = np.logical_or.reduce([model.violations > tol * model.unit for model in models])
+        wrong = np.logical_or.reduce([model.violations > tol * model.unit for model in left])
         wrong[held.columns] = False
         columns = np.union1d(held.columns, np.flatnonzero(wrong))
+        left = [model for model in left if not model.is_reached(tol)]
         if not wrong.any():
             closer *= 0.1
-            if closer < _CLOSEST or all(model.is_reached(tol) for model in models):
-                break
     return done
 
 
-def _solved_in_turn(rows: Rows, chain: list[Model], tol: float, passes: int, are_near: bool = False) -> Iterator[Model]:
+def _solved_in_turn(
+    rows: RowsInMemory, chain: list[Model], tol: float, passes: int, are_near: bool = False
+) -> Iterator[Model]:
     """Solve models on the same rows, each started at the one before, and yield each when it is solved.
 
     The first step of each needs no pass, and is taken even if the start is within the tolerance.  Models that are near
-    their optima already only take over samples and columns, and need a pass.
+    their optima already, or whose own start is better, only take over samples and columns, and need a pass.
     """
     nonzeros = look(rows, chain[:1])
     for k, model in enumerate(chain):
         own = model.W, model.b
         if k:
             model.start_at(chain[k - 1])
-        if k and are_near:
-            model.W, model.b = own
-            look(rows, [model])
+            if are_near or (own[0].any() and model.objective_at(margins_of(rows.matrix, *own), own[0]) < model.best.f):
+                model.W, model.b = own
+                look(rows, [model])
         for number in range(passes):
             if number and (model.is_solved(tol) or model.is_stuck):
                 break

@@ -17,12 +17,10 @@ def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
     Return the number of steps.  Each model starts at the one before, and the first one without features.
     """
     first = chain[0]
-    if first.psi.groups is None:
+    if not GroupNewton.serves(first.psi, first.loss, len(first.b)):
         return 0
     y, weights = rows.targets[:, first.lanes], rows.weights[:, first.lanes]
     term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), 0.0 * y)
-    if not GroupNewton.serves(first.psi, term):
-        return 0
     newton = GroupNewton(columns_of(rows.matrix), first.psi, term, first.intercept)
     newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros_like(y))
     for model in chain:

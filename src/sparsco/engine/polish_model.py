@@ -15,7 +15,7 @@ from ..data import row_sums
 from ..data.rows import Matrix
 from ..losses import derivative
 from ..penalties.blocks import Blocks
-from ..solver.certificate import balanced, balancing_factors, centred, gap_of
+from ..solver.certificate import balanced, balancing_factors, gap_of, with_best_intercept
 from ..solver.group_newton import Certificate, GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
@@ -179,7 +179,7 @@ class Model:
         self._rows, self._loss_now = twin._rows, twin._loss_now
         matters = _MATTERS * tol * twin._scale(twin.term)
         if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
-            self.b, self.P, self.slopes = centred(twin.term, self.b, self.P, self.slopes)
+            self.b, self.P, self.slopes = with_best_intercept(twin.term, self.b, self.P, self.slopes)
             self._loss_now = twin.term.true_value(self.P)
 
     def go_back(self) -> None:
@@ -200,7 +200,7 @@ class Model:
         self._rows, self._loss_now = other._rows, other._loss_now
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
         self.sampling, self._by_sign = other.sampling, other._by_sign
-        self.sampling.begin()
+        self.sampling.begin(self.psi.rho != other.psi.rho)
         other.P = other.slopes = self.P[:0]
         other.dual = None
         assert self.term is not None  # the other model has been solved
@@ -208,6 +208,11 @@ class Model:
             self._steps = -self.restricted.steps
             self.restricted.psi = self.psi.at(self.chosen)
         self._assess(self.term)
+
+    def objective_at(self, P: np.ndarray, W: np.ndarray) -> float:
+        """Return the objective of weights with these margins."""
+        assert self.term is not None
+        return self.term.true_value(P) + self.psi.value(W)
 
     def _assess(self, term: LossTerm) -> None:
         """Compute the objective, the violations and the gap from margins, slopes and gradient."""
@@ -378,12 +383,6 @@ class Model:
             self.chosen = chosen
         return not self.knows
 
-    def places(self) -> np.ndarray:
-        """Return for each column its position among the chosen ones, -1 if it is not chosen."""
-        place = np.full(len(self.W), -1, np.int32)
-        place[self.chosen] = np.arange(self.chosen.size)
-        return place
-
     def take_columns(self, rows: Matrix) -> None:
         """Make the restricted problem of the chosen columns."""
         assert self.term is not None
@@ -396,7 +395,7 @@ class Model:
     def solve(self, tol: float) -> None:
         """Solve the problem in the chosen columns, until violations are well below those of the last pass."""
         problem, share, tol = self.restricted, _KNOWN if self.knows else _LEFT, self.share * tol
-        assert problem is not None  # ``copy_columns`` came first
+        assert problem is not None  # columns were copied first
         problem.place(self.W[self.chosen], self.b, self.P)
         if problem.term.has_kinks:
             problem.solve_kinks(max(share * min(self.gap, 1.0), 0.3 * tol), self._unit())

@@ -1,4 +1,4 @@
-"""Passes over the rows of a polish: what models see of them, and the columns or rows that they copy."""
+"""Passes over the rows of a polish: what models see of them, and the rows that they copy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from ..data import row_sums
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, screened, stack
 from ..util.blas import one_blas_thread
 from .polish_model import Model
 from .polish_rows import Rows, add_gradients
@@ -49,7 +48,10 @@ def take_steps(rows: Rows, models: list[Model], nonzeros: float, tol: float) -> 
     by_sample = [model for model in models if model.plans_sample(nonzeros)]
     by_columns = [model for model in models if model not in by_sample]
     copy_rows(rows, [model for model in by_sample if model.sampling.rows_to_draw])
-    copy_columns(rows, [model for model in by_columns if model.choose()])
+    widened = [model for model in by_columns if model.choose()]
+    if widened:
+        for model, columns in zip(widened, rows.copied([model.chosen for model in widened]), strict=True):
+            model.take_columns(columns)
     for model in by_sample:
         model.step(tol)
     for model in by_columns:
@@ -85,20 +87,6 @@ def copy_rows(rows: Rows, models: list[Model]) -> None:
     sample = rows.take(numbers)
     for model in models:
         model.take_rows(sample, numbers, factors, count)
-
-
-def copy_columns(rows: Rows, models: list[Model]) -> None:
-    """Copy the chosen columns of these models in another pass over the rows."""
-    if not models:
-        return
-    found: list[list[Matrix]] = [[] for _ in models]
-    places = [model.places() for model in models]
-    for part in rows.parts():
-        X = part.matrix
-        for parts, place, model in zip(found, places, models, strict=True):
-            parts.append(Matrix(*screened(X.indptr, X.indices, X.data, place), model.chosen.size))
-    for parts, model in zip(found, models, strict=True):
-        model.take_columns(stack(parts))
 
 
 def certify(rows: Rows, models: list[Model]) -> None:

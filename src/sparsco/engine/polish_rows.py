@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..conversions.reservoir import Reservoir
 from ..data import row_sums
-from ..data.rows import Matrix, margins, screened, stack, take_columns
+from ..data.rows import Matrix, margins, stack
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
@@ -24,6 +25,18 @@ class Part(NamedTuple):
     matrix: Matrix
     targets: np.ndarray
     weights: np.ndarray
+
+
+def sample_rows(run: Any, part: Part, is_first: bool) -> None:
+    """Let a run keep a sample of the rows of a polish, where its conversion needs none; for intervals, later.
+
+    ``is_first``: they are the first rows.  Targets and weights are those that were given.
+    """
+    if run.sample_nonzeros(run.conversion) or run.conversion.joins_runs:
+        return
+    if is_first:
+        run.polished_rows = Reservoir(run.seed, run.columns_to_keep)
+    run.offer(run.polished_rows, part.matrix, part.targets, part.weights, np.flatnonzero(part.weights))
 
 
 Encode = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -46,8 +59,8 @@ class Rows(ABC):
         """Return the rows with these numbers, which ascend."""
 
     @abstractmethod
-    def narrowed(self, columns: np.ndarray) -> Rows:
-        """Return the rows with these columns only, in memory."""
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others, in one pass over the rows."""
 
     @abstractmethod
     def encoded(self, encode: Encode) -> Rows:
@@ -79,11 +92,15 @@ class RowsInMemory(Rows):
         """Return the rows with these numbers, which ascend."""
         return self.matrix if len(numbers) == len(self.matrix) else self.matrix.take(numbers)
 
-    def narrowed(self, columns: np.ndarray) -> Rows:
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others."""
+        return [self.matrix.narrowed(columns) for columns in choices]
+
+    def narrowed(self, columns: np.ndarray) -> RowsInMemory:
         """Return the rows with these columns only."""
         if len(columns) == self.matrix.d:
             return self
-        return RowsInMemory(narrow(self.matrix, columns), self.targets, self.weights)
+        return RowsInMemory(self.matrix.narrowed(columns), self.targets, self.weights)
 
     def encoded(self, encode: Encode) -> Rows:
         """Return the rows with other targets and weights."""
@@ -115,11 +132,10 @@ class RowsInPasses(Rows):
             seen = stop
         return stack(found)
 
-    def narrowed(self, columns: np.ndarray) -> Rows:
-        """Return the rows with these columns only, after a pass over all rows."""
-        parts = [Part(narrow(matrix, columns), y, weights) for matrix, y, weights in self.read()]
-        matrices, targets, weights = zip(*parts, strict=True)
-        return RowsInMemory(stack(list(matrices)), np.concatenate(targets), np.concatenate(weights))
+    def copied(self, choices: list[np.ndarray]) -> list[Matrix]:
+        """Return copies of some columns, and of others, in one pass over the rows."""
+        found = [[matrix.narrowed(columns) for columns in choices] for matrix, _, _ in self.read()]
+        return [stack(list(parts)) for parts in zip(*found, strict=True)]
 
     def encoded(self, encode: Encode) -> Rows:
         """Return the rows with other targets and weights."""
@@ -128,19 +144,6 @@ class RowsInPasses(Rows):
     def in_units(self, units: np.ndarray) -> Rows:
         """Return the rows with each column divided by its unit."""
         return RowsInPasses(lambda: (Part(_in_units(matrix, units), y, weights) for matrix, y, weights in self.read()))
-
-
-def narrow(matrix: Matrix, columns: np.ndarray) -> Matrix:
-    """Return a copy of the rows with these columns only, which get the numbers 0, 1, ..."""
-    if matrix.is_full:
-        n, k = len(matrix), len(columns)
-        data = np.empty((n, k), matrix.data.dtype)
-        take_columns(matrix.array, columns, data)
-        indptr, indices = np.arange(n + 1, dtype=np.int64) * k, np.tile(np.arange(k, dtype=np.uint32), n)
-        return Matrix(indptr, indices, data.reshape(-1), k, True)
-    place = np.full(matrix.d, -1, np.int32)
-    place[columns] = np.arange(len(columns))
-    return Matrix(*screened(matrix.indptr, matrix.indices, matrix.data, place), len(columns))
 
 
 def _in_units(matrix: Matrix, units: np.ndarray) -> Matrix:

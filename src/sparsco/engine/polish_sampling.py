@@ -43,8 +43,13 @@ class Sampling:
         self._movable = Movable(np.zeros(0, bool), np.zeros(0, bool))
         self.begin()
 
-    def begin(self) -> None:
-        """Begin with another strength: the sample is kept, and what was expected of the next step is dropped."""
+    def begin(self, forgets: bool = False) -> None:
+        """Begin with another strength: the sample is kept, and what was expected of the next step is dropped.
+
+        ``forgets``: the L2 weight is another one, too, and the matrix is computed again.
+        """
+        if forgets and self._sample is not None:
+            self._sample.forget()
         self._fall = np.inf
         self._left: Point | None = None
         """The point of the last step."""

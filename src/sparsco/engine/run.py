@@ -57,6 +57,7 @@ class Run:
     """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
     is_start = False
     """Whether the answer is no model, but the start of a polish."""
+    polished_rows: Reservoir | None = None  # a sample of the rows of a polish, where the conversion needs none
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
 
@@ -365,11 +366,11 @@ class Run:
         return self.windows.fixed_point(self.d)
 
     def sample(self, enough: int | None = None) -> Any:
-        """Return a sample of the rows; None where the conversion did not ask for one.
+        """Return a sample of the rows; None where neither the conversion nor a polish asked for one.
 
-        Of a sample that is a small share of the rows, no more than ``enough`` rows are returned.
+        Of a small share of the rows, no more than ``enough`` rows are returned.
         """
-        return None if self.reservoir is None else self.reservoir.sample(enough)
+        return None if (kept := self.reservoir or self.polished_rows) is None else kept.sample(enough)
 
     def column_sums(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
         """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
@@ -454,9 +455,8 @@ class Run:
         twin.conversion, twin.rounding = conversion, None
         fresh = twin.new_class_run(self.targets)
         if fresh.windows.needs_every_iterate:
-            raise ValueError(
-                f"{type(self.optimizer).__name__} with these settings sums iterates densely: choose 'nftrl'."
-            )
+            name = type(self.optimizer).__name__
+            raise ValueError(f"{name} with these settings sums iterates densely: choose 'nftrl'.")
         fresh.keeps_given_targets = self.keeps_given_targets
         for name in ("state", "block", "pilot_rows"):
             setattr(fresh, name, None)

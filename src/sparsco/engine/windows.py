@@ -110,6 +110,11 @@ class Windows:
             self.weight = float(np.add.accumulate(parts, out=parts)[-1])  # one after the other, whatever the cut
             self.watched += len(omega)
 
+    @property
+    def total(self) -> float:
+        """Return the total weight of the iterates in the current window and in the one before."""
+        return self.weight + (self.previous[2] if self.previous else 0.0)
+
     # ---- what conversions read -----------------------------------------------------------------------------------
 
     def means(self, now: Iterate, warn: Warn) -> Means:
@@ -117,7 +122,7 @@ class Windows:
         if self.dense is not None:
             n = max(self.weight, 1e-300)
             return Means(self.dense[0][: now.d] / n, self.dense[1] / n, None, None, None, None, self.weight)
-        if not now.problem.sums or self.weight + (self.previous[2] if self.previous else 0.0) == 0.0:
+        if not now.problem.sums or self.total == 0.0:
             warn(f"the averaging window has not begun after {now.t} examples; the last iterate is used instead.")
             w, b = now.weights()
             return Means(w, b, np.zeros_like(w), 0.0 * b, None, None, 0.0)

@@ -13,6 +13,7 @@ from ..conversions.choose import SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..error_control.scores import StabilityPaths
+from ..inference.record import Intervals
 from ..penalties import ElasticNet, GroupL1, SparseGroup, with_strength
 
 
@@ -30,6 +31,8 @@ class Converted(NamedTuple):
     """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not yet."""
     stability: StabilityPaths | None = None
     """How many halves of the rows selected each feature, of a selection with a promise."""
+    intervals: Intervals | None = None
+    """The intervals of its weights; None: they were not asked for."""
     platt: np.ndarray | None = None
     """Slopes and intercepts of calibrated probabilities, (2, outputs)."""
     unlearned: Any = None
@@ -40,8 +43,9 @@ class Converted(NamedTuple):
         sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
         columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
         stability = None if self.stability is None else self.stability.at(features)
+        intervals = None if self.intervals is None else self.intervals.at(features)
         coef = sp.csr_array(self.coef[:, features])
-        return self._replace(coef=coef, sizes=sizes, columns=columns, stability=stability)
+        return self._replace(coef=coef, sizes=sizes, columns=columns, stability=stability, intervals=intervals)
 
     def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
@@ -53,8 +57,10 @@ class Converted(NamedTuple):
 
     @property
     def used(self) -> np.ndarray:
-        """Return the features that have a weight in the model, or in one of fewer features."""
+        """Return the features that have a weight in the model, or in one of fewer features, or an interval."""
         is_used = np.zeros(self.coef.shape[1], bool)
+        if self.intervals is not None:
+            is_used[self.intervals.features] = True
         for model in (self, *self.sizes):
             is_used[model.coef.indices] = True
         return np.flatnonzero(is_used)

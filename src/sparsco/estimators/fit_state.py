@@ -24,6 +24,7 @@ from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
+from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
@@ -50,6 +51,8 @@ FIXED = (
     "calibrate",
 )
 """The parameters that cannot change while a stream is under way."""
+LEARNED_FIRST = 10
+"""So many rows are learned before any is held out."""
 NOT_CONVERTED = "not converted yet"
 
 
@@ -228,7 +231,8 @@ class FitState(LifeCycle, Restored):
         weights = np.ones(len(matrix)) if weights is None else weights
         counted = np.flatnonzero(weights[order])
         numbers = self.offered + np.arange(len(counted))
-        held = counted[uniform(self.runs[0].seed, Purpose.CALIBRATION, numbers) < share]
+        is_held = uniform(self.runs[0].seed, Purpose.CALIBRATION, numbers) < share
+        held = counted[is_held & (numbers >= LEARNED_FIRST)]
         rows, is_learned = order[held], np.ones(len(order), bool)
         is_learned[held] = False
         self.offered += len(counted)
@@ -365,6 +369,11 @@ class FitState(LifeCycle, Restored):
             self.model = self.model.with_columns_of(self.begun()[0])
         return self.model
 
+    def keep_intervals(self, intervals: Intervals) -> None:
+        """Store the intervals of the model in it; spreads are computed again, for features that were only named."""
+        assert self.model is not None
+        self.model = self.model._replace(intervals=intervals, columns=None)
+
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
         sizes = (
@@ -387,7 +396,8 @@ class FitState(LifeCycle, Restored):
         assert self.model is not None
         coef = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(coef))
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-        self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept, platt=None)
+        model = self.model._replace(coef=coef, intercept=intercept, intervals=None, platt=None)
+        self.features, self.model = features, model
 
     def finish_with(self, model: Converted | None, why: str) -> None:
         """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""

@@ -19,7 +19,7 @@ from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
-from ..engine.polish_rows import Rows, RowsInMemory, RowsInPasses
+from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
 from ..util.attributes import add_attributes, attributes
@@ -34,7 +34,7 @@ from .parameters import (
     new_runs,
     tolerance,
 )
-from .passes import counted_rows, rows_for_start, run_passes
+from .passes import are_solved, counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
 _CHECKED_ROWS = 20_000
@@ -67,7 +67,10 @@ class LinearModel(OneExample, Readable):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
-            self.polish_on(RowsInMemory(learned, codes[rows], every[rows]))
+            part = Part(learned, codes[rows], every[rows])
+            for run in self._fit.runs:
+                sample_rows(run, part, is_first=True)
+            self.polish_on(RowsInMemory(*part))
 
     def begin_rows(
         self,
@@ -111,7 +114,9 @@ class LinearModel(OneExample, Readable):
     def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
-        passes = 1 if tolerance(self) or self.is_automatic else self.max_iter
+        is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
+        is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
+        passes = 1 if is_solved else self.max_iter
         rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
@@ -198,10 +203,18 @@ class LinearModel(OneExample, Readable):
         The rows are those that were learned.
         """
 
+        passes = 0
+
         def rows() -> Iterator[tuple[Matrix, np.ndarray, np.ndarray]]:
-            for matrix, y, weights in chunks():
+            nonlocal passes
+            passes += 1
+            is_first_pass = passes == 1
+            for number, (matrix, y, weights) in enumerate(chunks()):
                 codes, scale = self.encode_next(y, weights, False, None, is_repeat=True)
-                yield self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale
+                part = Part(self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale)
+                for run in self._fit.runs if is_first_pass else ():
+                    sample_rows(run, part, is_first=number == 0)
+                yield part
 
         self.polish_on(RowsInPasses(rows))
 
@@ -397,7 +410,8 @@ class LinearModel(OneExample, Readable):
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, platt=None)
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
+            solved = solved._replace(intervals=None, platt=None)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)

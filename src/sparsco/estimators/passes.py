@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix
+from ..engine.run import Run
 from ..penalties import GroupL1
 from ..problem.state import Problem
+from ..solver.group_newton import GroupNewton
 
 _LEAST_START = 2000
 """The rows from which a polish is started, at least."""
@@ -27,10 +29,11 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
 def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
-    A polish needs a start that is not far from the optimum, and looks at all rows itself.  That of groups of features
-    starts without features.
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.  ``GroupNewton`` starts
+    without features.
     """
-    if isinstance(problem.penalty, GroupL1) and problem.m == 1 and problem.loss.curved:
+    penalty = problem.penalty
+    if isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
     most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)
@@ -44,6 +47,15 @@ def _mixture(codes: np.ndarray, problem: Problem) -> float:
         return 1.0
     counts = np.bincount(codes.astype(np.int64))
     return float(np.clip(2.0 * (1.0 - counts.max() / len(codes)), 1e-6, 1.0))
+
+
+def are_solved(matrix: Matrix, runs: Sequence[Run]) -> bool:
+    """Return whether one pass is enough: new runs sample all of these rows, and their answers are the optima there."""
+    cost = len(matrix.data) + len(matrix)
+    return all(
+        run.examples == 0 and run.conversion.solves(run.problem) and cost <= run.sample_nonzeros(run.conversion)
+        for run in runs
+    )
 
 
 def order_of_pass(rows: np.ndarray, seed: int, shuffle: bool, number: int) -> np.ndarray:

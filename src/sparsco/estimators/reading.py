@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..error_control.scores import StabilityPaths
 from ..problem.state import check_room
 from .base import LinearBase
 from .converted import named_promise
+from .intervals import intervals_of, table_of
 from .summary import Summary, summary_of
 
 _MANY_CELLS = 1 << 26
@@ -206,7 +208,9 @@ class Readable(LinearBase):
         columns, names = features.to_columns(slots).tolist(), self.column_names
         return [f"x{column}" if names is None else str(names[column]) for column in columns]
 
-    def summary(self, top: int = 20) -> Summary:
+    def summary(
+        self, top: int = 20, intervals: float | None = None, also: Iterable[Any] = (), split: bool = False
+    ) -> Summary:
         """Return the table of the selected features: name, weight, weight times spread, and how often they occur.
 
         The spread of a column is its standard deviation, so that the strongest features come first whatever their
@@ -216,12 +220,34 @@ class Readable(LinearBase):
         ----------
         top : int
             The number of features that are shown.
+        intervals : float, optional
+            The level of confidence intervals, such as 0.95.  They are for the weights without a penalty, with standard
+            errors; see docs/intervals.md.  The model stores them.
+        also : list of str or int
+            Further features that get an interval, by name or column.
+        split : bool
+            If True, features are selected on one half of the rows, and the intervals come from the other half.
 
         Returns
         -------
         Summary
         """
-        return summary_of(self, top)
+        return summary_of(self, top, None if intervals is None else intervals_of(self, intervals, also, split))
+
+    def intervals(self, level: float = 0.95, also: Iterable[Any] = (), split: bool = False) -> np.ndarray:
+        """Return the intervals of the weights without a penalty, one record for each feature and output.
+
+        Parameters
+        ----------
+        level, also, split
+            As in :meth:`summary`, where the level is called ``intervals``.
+
+        Returns
+        -------
+        structured array
+            Its fields are "feature", "output", "estimate", "error", "low" and "high".
+        """
+        return table_of(self, intervals_of(self, level, also, split))
 
     def sparsify(self) -> Self:
         """Change ``coef_`` to a scipy sparse array from now on; learning goes on as before."""

@@ -328,7 +328,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     step_size : "auto", the name of a rule, a step rule record, or a float
         A float is a constant step.
     max_iter : int
-        The largest number of passes over the data in ``fit``.  The automatic choice of alpha makes one pass.
+        The largest number of passes over the data in ``fit``.  The automatic choice of alpha makes one pass, and so
+        does a given alpha if the rows have at most a million numbers, and nothing else is named.
     tol : float or None
         ``fit`` stops when a pass improves the objective by less than this share, ``n_iter_no_change`` times in a row.
     n_iter_no_change : int
@@ -343,8 +344,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The weights of the classes, as in scikit-learn.  In a stream "balanced" weighs a row by the rows seen so far.
         Probabilities of balanced classes are corrected to the frequencies of the classes (docs/calibration.md).
     calibrate : bool
-        If True, ``predict_proba`` is calibrated by Platt scaling on rows that were not learned: other folds of the
-        sample where alpha is chosen, otherwise ``validation_fraction`` of the rows, which are held out.
+        If True, Platt scaling calibrates ``predict_proba`` on rows that were not learned (docs/calibration.md).
     standardize : "auto" or bool
         If True, the weight of a column is penalised in units of its spread, so that scales do not matter.  "auto" is
         True where alpha is chosen and False where it is given.

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..inference.record import Intervals
 from ..util import html
 from ..util.progress import printable
+from .intervals import notes_of
 
 _LONGEST_NAME = 40
 
@@ -24,6 +26,14 @@ class Line(NamedTuple):
     """The weight times the standard deviation of the column; NaN where that is not known."""
     share: float
     """The share of the rows in which the feature is not zero; NaN where that is not known."""
+    estimate: float = np.nan
+    """The weight without a penalty; this and the next are NaN where there is no interval."""
+    error: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    q_value: float = np.nan
+    """The q-value of a selection with a promise, and the largest share of halves that select the feature."""
+    probability: float = np.nan
 
 
 class Summary:
@@ -32,23 +42,34 @@ class Summary:
     ``lines`` has all of them.  The order is by |effect|, or by |weight| where no spreads are known.
     """
 
-    def __init__(self, headline: str, lines: Sequence[Line], top: int) -> None:
+    def __init__(self, headline: str, lines: Sequence[Line], top: int, level: float | None = None) -> None:
+        """Sort the lines; ``level`` is that of their intervals, if they have any."""
         known = all(np.isfinite(line.effect) for line in lines)
 
         def rank(line: Line) -> tuple[float, str]:
             return -abs(line.effect if known else line.weight), line.name
 
-        self.headline, self.lines, self.top = headline, sorted(lines, key=rank), top
+        self.headline, self.lines, self.top, self.level = headline, sorted(lines, key=rank), top, level
+        self.notes: list[str] = []
+        """What a reader of the intervals should know."""
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads of the columns, and the cells of the lines that are shown."""
         outputs = len({line.output for line in self.lines}) > 1
-        heads = ["feature", *(["for"] if outputs else []), "weight", "weight x spread", "occurs in"]
+        heads = ["feature", *(["for"] if outputs else []), "weight"]
+        if self.level is not None:
+            heads += ["unpenalised", "std error", f"{100.0 * self.level:g}% interval"]
+        heads += ["weight x spread", "occurs in"]
+        has_promise = any(np.isfinite(line.q_value) for line in self.lines)
+        heads += ["q-value", "in halves"] if has_promise else []
         cells = []
         for line in self.lines[: self.top]:
             effect = f"{line.effect:+.4g}" if np.isfinite(line.effect) else ""
             share = f"{100.0 * line.share:.3g}% of rows" if np.isfinite(line.share) else ""
-            cells.append([line.name, *([line.output] if outputs else []), f"{line.weight:+.4g}", effect, share])
+            intervals = [] if self.level is None else _interval_cells(line)
+            names = [line.name, *([line.output] if outputs else [])]
+            promise = [f"{line.q_value:.2g}", f"{100.0 * line.probability:.3g}%"] if has_promise else []
+            cells.append([*names, f"{line.weight:+.4g}", *intervals, effect, share, *promise])
         return heads, cells
 
     def __str__(self) -> str:
@@ -62,34 +83,62 @@ class Summary:
 
         left = len(self.lines) - len(cells)
         more = [f"... and {left:,} more"] if left > 0 else []
-        return "\n".join([self.headline, "", *(spaced(row).rstrip() for row in rows), *more])
+        return "\n".join([self.headline, "", *(spaced(row).rstrip() for row in rows), *more, *self.notes])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         heads, cells = self._cells()
-        return html.text(self.headline) + html.table(heads, cells)
+        return html.text(self.headline) + html.table(heads, cells) + "".join(map(html.text, self.notes))
+
+
+def _interval_cells(line: Line) -> list[str]:
+    """Return the weight without a penalty, its error and its interval as text; empty where there is none."""
+    if np.isnan(line.error):
+        return ["", "", ""]
+    digits = int(np.clip(1.0 - np.floor(np.log10(max(line.error, 1e-300))), 0, 12))  # two of those of the error
+    return [f"{line.estimate:+.{digits}f}", f"{line.error:.2g}", f"{line.low:+.{digits}f} to {line.high:+.{digits}f}"]
 
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
-def summary_of(model: Any, top: int) -> Summary:
-    """Return the summary of a fitted model."""
+def summary_of(model: Any, top: int, intervals: Intervals | None = None) -> Summary:
+    """Return the summary of a fitted model, with its intervals if they are given."""
     solved = model.convert_with_columns()
     coef = solved.coef
-    used = np.unique(coef.indices)
+    used = np.unique(coef.indices if intervals is None else np.append(coef.indices, intervals.features))
     names = dict(zip(used.tolist(), model.names_of_slots(used), strict=True))
     spread = share = np.full(coef.shape[1], np.nan)
     if solved.columns is not None:
         spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())
+    figures = _figures(intervals)
+    q_values = probabilities = np.full(coef.shape[1], np.nan)
+    if solved.stability is not None:
+        q_values, probabilities = solved.stability.q_values(), solved.stability.probabilities()
     lines = []
     for k, output in enumerate(model.output_names()):
         part = slice(coef.indptr[k], coef.indptr[k + 1])
-        for slot, weight in zip(coef.indices[part].tolist(), coef.data[part].tolist(), strict=True):
-            lines.append(Line(str(names[slot]), output, weight, weight * float(spread[slot]), float(share[slot])))
-    return Summary(headline_of(model), lines, top)
+        weights = dict(zip(coef.indices[part].tolist(), coef.data[part].tolist(), strict=True))
+        for slot in (weights | {slot: 0.0 for own, slot in figures if own == k}).keys():
+            weight, own = weights.get(slot, 0.0), figures.get((k, slot), ())
+            effect = weight * float(spread[slot]) if weight else 0.0
+            promise = {"q_value": float(q_values[slot]), "probability": float(probabilities[slot])}
+            lines.append(Line(str(names[slot]), output, weight, effect, float(share[slot]), *own, **promise))
+    summary = Summary(headline_of(model), lines, top, None if intervals is None else intervals.level)
+    if intervals is not None:
+        summary.notes = notes_of(model, intervals)
+    return summary
+
+
+def _figures(intervals: Intervals | None) -> dict[tuple[int, int], tuple[float, ...]]:
+    """Return estimate, error, low and high by output and slot."""
+    if intervals is None:
+        return {}
+    places = zip(intervals.outputs.tolist(), intervals.features.tolist(), strict=True)
+    columns = intervals.weights, intervals.errors, *intervals.bounds(intervals.level)
+    return dict(zip(places, zip(*(each.tolist() for each in columns), strict=True), strict=True))
 
 
 def headline_of(model: Any) -> str:

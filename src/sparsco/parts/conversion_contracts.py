@@ -48,6 +48,10 @@ class Conversion(Contract, kind="conversion"):
     def check(self: Any) -> None:
         """Raise a ValueError for invalid constants. By default all are valid."""
 
+    def solves(self: Any, problem: Any) -> bool:
+        """Return whether the answer is the optimum over the sample if that has all rows. By default no."""
+        return False
+
     def for_length(self: Any, n: int) -> Any:
         """Return the conversion for a stream of n examples in all. By default itself: it does not depend on n."""
         return self

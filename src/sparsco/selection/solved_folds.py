@@ -200,12 +200,14 @@ class SolvedFolds:
 
     def solved(self, strengths: Strengths, models: list[Model]) -> list[Converted]:
         """Return the models of all rows with their reports; with ``polish`` they become certified optima."""
-        out, pen, n = [], self.runs[0].problem.penalty.pen, len(self.job.kept(-1))
-        for model, lam, rho in zip(models, strengths.lams.tolist(), strengths.rhos.tolist(), strict=True):
-            report = self._report(lam, rho)
-            if tolerance(self.learner):
-                model, certificate = self._polished(model, _penalty(lam, rho, pen))
-                report["converted"][0] |= {"polish": certificate}
+        n, certificates = len(self.job.kept(-1)), list[dict[str, Any]]()
+        if tolerance(self.learner):
+            models, certificates = self._polished(strengths, models)
+        out = []
+        for k, model in enumerate(models):
+            report = self._report(float(strengths.lams[k]), float(strengths.rhos[k]))
+            if certificates:
+                report["converted"][0] |= {"polish": certificates[k]}
             out.append(Converted(model.coef, model.b, n, [], report))
         return out
 
@@ -231,20 +233,35 @@ class SolvedFolds:
             "converted": [{"choice": choice}],
         }
 
-    def _polished(self, model: Model, penalty: Any) -> tuple[Model, dict[str, Any]]:
-        """Return the certified optimum from a solution, and its certificate."""
-        task, kept, tol = self.job.task, self.job.kept(-1), tolerance(self.learner)
-        units = self.units
+    def _polished(self, strengths: Strengths, models: list[Model]) -> tuple[list[Model], list[dict[str, Any]]]:
+        """Return the certified optima of all strengths, started at the solution of the largest, and certificates."""
+        task, kept, tol, units = self.job.task, self.job.kept(-1), tolerance(self.learner), self.units
         rows = RowsInMemory(self.rows[0].take(kept), task.targets[kept], task.weights[kept]).in_units(units)
-        start = np.ascontiguousarray(model.coef.toarray().T) * units[:, None]
-        found = polish(rows, start, model.b, loss=task.loss, penalty=penalty, intercept=task.intercept, tol=tol)
+        start = np.hstack([model.coef.toarray().T for model in models]) * units[:, None]
+        found = polish(
+            rows,
+            start,
+            np.concatenate([model.b for model in models]),
+            loss=task.loss,
+            penalty=_penalty(1.0, 0.0, self.runs[0].problem.penalty.pen),
+            lams=np.repeat(strengths.lams, task.m),
+            rhos=np.repeat(strengths.rhos, task.m),
+            intercept=task.intercept,
+            tol=tol,
+            chains=task.m,
+        )
         if (shortfall := found.shortfall(tol)) is not None:
             self.runs[0].warn(shortfall)
-        report: dict[str, Any] = {"tolerance": tol, "passes": found.passes}
-        for name in BY_MODEL:
-            each = getattr(found, name)
-            report[name] = each.tolist() if isinstance(each, np.ndarray) else each
-        return Model(sp.csr_array((found.w / units[:, None]).T), found.b), report
+        out, certificates = [], []
+        for k in range(len(models)):
+            own = slice(k * task.m, (k + 1) * task.m)
+            out.append(Model(sp.csr_array((found.w[:, own] / units[:, None]).T), found.b[own]))
+            certificate: dict[str, Any] = {"tolerance": tol, "passes": found.passes}
+            for name in BY_MODEL:
+                each = getattr(found, name)[own]
+                certificate[name] = each.tolist() if isinstance(each, np.ndarray) else each
+            certificates.append(certificate)
+        return out, certificates
 
     def found(self, strengths: Strengths, models: list[list[Model]], figures: np.ndarray, ratio: float | None) -> Found:
         """Return the outcome: the models of all rows beside the figures of the folds."""

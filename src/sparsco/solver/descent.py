@@ -3,7 +3,9 @@
 At margins p the loss has derivatives c_i and curvatures h_i.  The model of a change dw of the weights and db of the
 intercept, with dp = X dw + db, is
 
-    sum_i (c_i dp_i + h_i dp_i^2 / 2) + sum_j (pen_j |w_j| + ridge_j w_j^2 / 2 + slope_j w_j) + slope_b db.
+    sum_i (c_i dp_i + h_i dp_i^2 / 2) + sum_j (pen_j |w_j| + ridge_j w_j^2 / 2 + slope_j w_j) + slope_b db,
+
+with bounds low_j <= w_j <= high_j.  Nothing depends on the loss but c and h.
 
 The intercept is eliminated: after every step of a weight it takes its best value.  This amounts to columns that are
 centred with the weights h, without a dense column in memory.
@@ -18,14 +20,33 @@ from ..jit.dispatch import U, kernel
 
 @kernel
 def descend(
-    first, rows, x, u, h, w, pen, ridge, slope, slope_b, chosen, curve, mean, active, share, least, max_sweeps, moves_b
+    first,
+    rows,
+    x,
+    u,
+    h,
+    w,
+    pen,
+    ridge,
+    slope,
+    low,
+    high,
+    slope_b,
+    chosen,
+    curve,
+    mean,
+    active,
+    share,
+    least,
+    max_sweeps,
+    moves_b,
 ):
-    """Minimise the model over the columns ``chosen``, with w changed in place; return db.
+    """Minimise the model over the columns ``chosen``, with w changed in place; return db and the number of sweeps.
 
-    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``pen``, ``ridge`` and ``slope`` have a number for each chosen
-    column, and so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep changes the model by about the
-    sum of move^2 curve.  It is the last one if that is at most ``share`` of that of the first sweep, or ``least``.
-    Sweeps after the first cover the nonzero weights only.
+    u begins as c, and u_i becomes c_i + h_i <dw, x_i>.  ``pen``, ``ridge``, ``slope`` and the bounds have a number for
+    each chosen column, and so have the scratch arrays ``curve``, ``mean`` and ``active``.  A sweep changes the model by
+    about the sum of move^2 curve.  It is the last one if that is at most ``share`` of that of the first sweep, or
+    ``least``.  Sweeps after the first cover the nonzero weights only.
     """
     total_h, db = 0.0, 0.0
     if moves_b:
@@ -47,8 +68,8 @@ def descend(
             mean[a] = m
             curve[a] = max(s - m * m / total_h, 1e-9 * s)
         curve[a] += ridge[a]
-    count, at_first = k, 0.0
-    for sweep in range(max_sweeps):
+    count, at_first, sweeps = k, 0.0, 0
+    while sweeps < max_sweeps:
         change, left = 0.0, 0
         for e in range(count):
             a = active[e]
@@ -64,7 +85,7 @@ def descend(
             if p < stop:
                 s += x[p] * u[rows[p]]
             v = M * w[j] - (s + other)
-            new = (v - min(max(v, -pen[a]), pen[a])) / M
+            new = min(max((v - min(max(v, -pen[a]), pen[a])) / M, low[a]), high[a])
             move = new - w[j]
             if move != 0.0:
                 w[j] = new
@@ -77,12 +98,12 @@ def descend(
             if new != 0.0:
                 active[left] = a
                 left += 1
-        if sweep == 0:
+        if sweeps == 0:
             at_first = change
-        count = left
+        count, sweeps = left, sweeps + 1
         if change <= max(share * at_first, least):
             break
-    return db
+    return db, sweeps
 
 
 @kernel

@@ -242,8 +242,8 @@ class ElasticNetSolver:
         k, u = len(chosen), c.copy()
         scratch = np.empty(k), np.empty(k), np.empty(k, np.int64)
         ends = accuracy.inner, _LAST_SWEEP * accuracy.tolerance * f, SWEEPS
-        terms = pen, ridge, self.tilt.w[chosen], self.tilt.b
-        db = descend(first, rows, x, u, h, self.w, *terms, chosen, *scratch, *ends, self.intercept)
+        terms = pen, ridge, self.tilt.w[chosen], *no_bounds(k), self.tilt.b
+        db, _ = descend(first, rows, x, u, h, self.w, *terms, chosen, *scratch, *ends, self.intercept)
         return self.p + (u - c) / h + db, db
 
 

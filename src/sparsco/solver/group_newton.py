@@ -11,13 +11,13 @@ not in the model.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
-from .certificate import balanced, gap_of
+from .certificate import CENTRED, balanced, gap_of, with_best_intercept
 from .group_descent import descend_group_matrix
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
@@ -51,8 +51,6 @@ _LONG, _LONGEST = 1.1, 3.0
 """A step that ends where the objective still falls is made longer, if by at least and at most these factors."""
 _LEAST = 1e-15
 """The least violation, in units of the strength, that is tried for a duality gap."""
-_BALANCES, _BALANCED = 6, 1e-13
-"""The most steps in the intercept alone, and the share of the slopes that counts as rounding in their sum."""
 _MOST_COLUMNS, _MOST_IN_GROUP = 3000, 200
 """The most columns of a model, whose square is its size, and of a group, whose third power is its cost."""
 
@@ -146,9 +144,9 @@ class GroupNewton(MovingPoint):
         """The mean square of each column, if a first look at the columns has shown it, and whether there was one."""
 
     @staticmethod
-    def serves(psi: Blocks, term: LossTerm) -> bool:
+    def serves(psi: Blocks, loss: Any, outputs: int) -> bool:
         """Return whether a problem can be solved here: groups alone, one output, a loss without kinks."""
-        if psi.groups is None or term.y.shape[1] > 1 or term.has_kinks or psi.l1.any() or not psi.groups.size:
+        if psi.groups is None or outputs > 1 or not loss.curved or psi.l1.any() or not psi.groups.size:
             return False
         return int(np.bincount(psi.groups).max()) <= _MOST_IN_GROUP
 
@@ -170,7 +168,7 @@ class GroupNewton(MovingPoint):
         slopes, G = self.term.raw_slopes(self.P), self.g[:-1, None]
         if self.term.loss.conjugate is None:
             return Certificate(self.violation / unit, np.nan, np.nan, slopes)
-        if self.intercept and abs(self.g[-1]) > _BALANCED * float(np.abs(self.c).sum()):
+        if self.intercept and abs(self.g[-1]) > CENTRED * float(np.abs(self.c).sum()):
             slopes = balanced(self.term, self.P, slopes)
             with one_blas_thread():
                 G = self.columns.gradient((self.term.share * slopes)[:, 0])[:, None]
@@ -274,19 +272,11 @@ class GroupNewton(MovingPoint):
         return length
 
     def _balance(self) -> None:
-        """Move the intercept to its best value, where slopes sum to zero up to rounding."""
-        b = self.b
-        for _ in range(_BALANCES):
-            left = float(self.c.sum())
-            if abs(left) <= _BALANCED * float(np.abs(self.c).sum()):
-                break
-            step = left / max(float(self.term.bends(self.P).h.sum()), 1e-300)
-            c = self.term.slopes(self.P - step)
-            if not abs(float(c.sum())) < abs(left):
-                break
-            self.b, self.P, self.c = self.b - step, self.P - step, c
-        if self.b is not b:
-            self.f = self._objective(self.P, self.W)
+        """Move the intercept to its best value."""
+        b, P, slopes = with_best_intercept(self.term, self.b, self.P, self.term.raw_slopes(self.P))
+        if P is not self.P:
+            self.b, self.P, self.c = b, P, self.term.share * slopes
+            self.f = self._objective(P, self.W)
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""

@@ -30,6 +30,11 @@ _SWEEPS = 200
 """The most sweeps of coordinate descent by the matrix."""
 
 
+def has_room(size: int, rows: int) -> bool:
+    """Return whether the matrix of second derivatives of so many weights can be made."""
+    return size <= _DIRECT and size * rows <= _CELLS
+
+
 class Curved:
     """The second derivatives of loss + psi at a point, in its free weights and the intercepts.
 
@@ -79,8 +84,7 @@ class Curved:
     @property
     def is_small(self) -> bool:
         """Return whether the matrix of second derivatives can be made."""
-        size = self.features.size + self.m
-        return size <= _DIRECT and size * self.X.shape[0] <= _CELLS
+        return has_room(self.features.size + self.m, self.X.shape[0])
 
     def matrix(self, ridge: np.ndarray) -> np.ndarray:
         """Return the second derivatives of loss + psi in the free weights and the intercepts, plus a ridge."""

@@ -22,18 +22,21 @@ from ..penalties.blocks import Blocks
 from .block_descent import curvatures, descend_groups, descend_outputs
 from .certificate import balanced, gap_of
 from .columns import ByColumn, by_column, gradient
+from .descent import descend
 from .group_newton import GroupNewton
 from .loss_term import Bends, LossTerm
-from .manifold import Curved
+from .manifold import Curved, has_room
 from .moving_point import MovingPoint
 from .sampled_matrix import columns_of, is_dense
-from .weight_descent import descend
 
 _STEPS = 20
-_SWEEPS = 10
-"""The sweeps of coordinate descent for a quadratic model that the next step replaces."""
+_SWEEPS, _MORE_SWEEPS = 10, 100
+"""The most sweeps of coordinate descent for the quadratic model of a step, and those if a matrix has no room for it."""
 _SLACK = 0.2
-"""A quadratic model is left when its violations are at most this share of those at its start."""
+"""The quadratic model of blocks is left when its violations are at most this share of those at its start."""
+_ACCURACY, _LESS_ACCURACY = 0.01, 0.04
+"""A sweep over single weights that changes the model by at most this share of the first one is the last; the second one
+is for many sweeps."""
 _FREE_STEPS = 3
 """The most Newton steps in the free weights, one after the other, for a loss with kinks."""
 _FEW_SWEEPS = 3
@@ -59,12 +62,24 @@ class Restricted(MovingPoint):
         super().__init__(psi, term, intercept)
         self.csr, self._rows = rows[:3], rows
         self.low, self.high = psi.bounds()
+        self._is_single = psi.groups is None and term.y.shape[1] == 1
+        """Whether there is one output, and weights are penalised alone."""
         self.start = np.empty(0, np.int64)
         if psi.groups is not None:
             self.start = np.append(np.flatnonzero(np.diff(psi.groups, prepend=-1)), rows.d)
         self.creeps, self.floor, self.ridge = False, 1e-2, 1e-10
         self.has_matrix = psi.groups is None and not term.has_kinks
         """Whether steps are taken by the matrix of second derivatives, if coordinate descent creeps."""
+
+    @property
+    def _most_sweeps(self) -> int:
+        """Return the number of sweeps after which descent creeps.
+
+        A step by a matrix costs less than many sweeps.  One by conjugate gradients costs more; it is taken where there
+        is no room for a matrix.  Blocks of weights need it early all the same.
+        """
+        is_large = self._is_single and not has_room(int(np.count_nonzero(self.W)) + 1, len(self.P))
+        return _MORE_SWEEPS if is_large else _SWEEPS
 
     @cached_property
     def columns(self) -> ByColumn:
@@ -90,7 +105,7 @@ class Restricted(MovingPoint):
     @cached_property
     def group_newton(self) -> GroupNewton | None:
         """Return the solver for groups alone, None for other problems."""
-        if not GroupNewton.serves(self.psi, self.term):
+        if not GroupNewton.serves(self.psi, self.term.loss, self.term.y.shape[1]):
             return None
         return GroupNewton(columns_of(self._rows), self.psi, self.term, self.intercept)
 
@@ -255,8 +270,9 @@ class Restricted(MovingPoint):
         Where the loss is flat, its curvature is raised to a floor.  The floor rises after a step that was too long and
         falls otherwise: a saturated row does not indicate how far the model is valid.
         """
-        W, db, dP, sweeps = self._model_minimum(c, self.term.bends(self.P, self.floor), tol)
-        self.creeps = self.creeps or sweeps == _SWEEPS
+        most = _FEW_SWEEPS if self.creeps else self._most_sweeps
+        W, db, dP, sweeps = self._model_minimum(c, self.term.bends(self.P, self.floor), tol, most)
+        self.creeps = self.creeps or sweeps == most
         length = self._search(W, db, dP, self._descent(G, slopes_b, W, db), 1e-9)
         if length == 0.0:
             self.floor = min(self.floor * 256.0, 1.0)
@@ -264,13 +280,22 @@ class Restricted(MovingPoint):
             self.floor = max(self.floor / 4.0, 1e-12) if length == 1.0 else min(self.floor * 4.0, 1.0)
         return length > 0.0
 
-    def _model_minimum(self, c: np.ndarray, bends: Bends, tol: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-        """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps."""
+    def _model_minimum(
+        self, c: np.ndarray, bends: Bends, tol: float, most: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        """Return about the minimum of the quadratic model: weights, changes of intercepts and margins, sweeps.
+
+        There are at most so many sweeps.
+        """
         first, rows, x, _ = self.columns
-        psi, W, m, most = self.psi, self.W.copy(), len(self.b), _FEW_SWEEPS if self.creeps else _SWEEPS
-        if m == 1 and psi.groups is None:
-            args = psi.l1, psi.rho, self.low, self.high, tol, most, self.intercept
-            sweeps, move = descend(first, rows, x, c[:, 0].copy(), bends.h[:, 0].copy(), W[:, 0], *args)
+        psi, W, m = self.psi, self.W.copy(), len(self.b)
+        if self._is_single:
+            k, none = len(W), np.zeros(len(W))
+            terms = psi.l1, none + psi.rho, none, self.low, self.high, 0.0, np.arange(k)
+            share = _LESS_ACCURACY if most == _MORE_SWEEPS else _ACCURACY
+            scratch, ends = (np.empty(k), np.empty(k), np.empty(k, np.int64)), (share, 0.0, most)
+            u, h = c[:, 0].copy(), np.ascontiguousarray(bends.h[:, 0])
+            move, sweeps = descend(first, rows, x, u, h, W[:, 0], *terms, *scratch, *ends, self.intercept)
             db = np.array([move])
             return W, db, self._margins_of(W - self.W, db), sweeps
         U, db, none = c.copy(), np.zeros(m), np.zeros_like(c)

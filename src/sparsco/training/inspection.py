@@ -17,10 +17,10 @@ from ..streams.tabular import listed
 from ..util import html as html
 from ..util.progress import duration, printable
 from .model_checks import used_columns
-from .model_files import restored, stability_of
+from .model_files import intervals_in, restored, stability_of
 from .results import Trained
 
-_HEADS = {"q_value": "q-value", "probability": "share of halves"}
+_PROMISE_HEADS = {"q_value": "q-value", "probability": "share of halves"}
 _SHOWN = 5
 """The number of features of a kind that are listed."""
 _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
@@ -70,6 +70,9 @@ def summary(trained: Trained) -> dict[str, Any]:
     if model.convert().stability is not None:
         found["promise"] = named_promise(report["converted"][0]["promise"], by_names(trained.stream.names))
     choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
+    intervals = model.convert().intervals
+    if intervals is not None:
+        found["intervals"] = {"level": intervals.level, "weights": len(intervals.features), "from": intervals.source}
     if choice is not None:
         found["choice"] = choice
         found["sizes"] = [each._asdict() for each in trade_off(model)]
@@ -92,6 +95,8 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         lines.append(_groups_in_words(outcome["groups"]))
     if "optimum" in outcome:
         lines.append("polished: " + ", ".join(f"{name} {value:.2g}" for name, value in outcome["optimum"].items()))
+    if "intervals" in outcome:
+        lines.append("{weights:,} intervals of level {level:g}, {from}".format_map(outcome["intervals"]))
     lines += [f"chosen: {note}" for note in outcome["notes"]]
     if "promise" in outcome:
         lines += _promise_lines(outcome["promise"])
@@ -186,6 +191,33 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
     return sorted(by_column.values(), key=rank)[:top]
 
 
+def intervals(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any] | None:
+    """Return the intervals of a model file, those of the largest |estimate| over its error first; None without any.
+
+    A weight that the rows do not decide has None in place of numbers, and comes last.
+    """
+    stored = intervals_in(content)
+    if stored is None:
+        return None
+    called, low_and_high = _outputs(content), stored.bounds(stored.level)
+    entries = []
+    columns = stored.features, stored.outputs, stored.weights, stored.errors, *low_and_high
+    for column, output, *numbers in zip(*(each.tolist() for each in columns), strict=True):
+        entry = {"column": column, "name": str(content["names"].get(column, column)), "for": called[output]}
+        found = [None if np.isnan(number) else number for number in numbers]
+        entries.append(entry | dict(zip(("estimate", "error", "low", "high"), found, strict=True)))
+
+    def rank(entry: dict[str, Any]) -> Any:
+        ratio = -1.0 if entry["error"] is None else abs(entry["estimate"]) / max(entry["error"], 1e-300)
+        return -ratio, entry["name"]
+
+    entries = sorted(entries, key=rank)
+    return {"level": stored.level, "split": stored.is_split, "rows": stored.rows, "from": stored.source} | {
+        "of": len(entries),
+        "weights": entries[:top],
+    }
+
+
 def _outputs(content: Mapping[str, Any]) -> list[str]:
     """Return the name of the class or output of each row of weights."""
     n, classes = len(content["intercept"]), content["classes"]
@@ -208,6 +240,7 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
         "has_training_state": "training" in content,
         "top": features(content, top),
         "sizes": [each._asdict() for each in trade_off(restored(content))],
+        "intervals": intervals(content, top),
     }
     return described | {name: value for name, value in content["extra"].items() if name in ("training", "reader")}
 
@@ -247,7 +280,33 @@ def described(content: Mapping[str, Any], top: int) -> str:
         lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
-    return "\n".join([*lines, *_sizes_in_words(found["sizes"])])
+    return "\n".join([*lines, *_intervals_in_words(found["intervals"]), *_sizes_in_words(found["sizes"])])
+
+
+_HEADS = ("feature", "for", "estimate", "std error", "low", "high")
+
+
+def _interval_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of intervals."""
+    rows = []
+    for each in found["weights"]:
+        numbers = ["" if each[name] is None else f"{each[name]:.4g}" for name in ("estimate", "error", "low", "high")]
+        rows.append([shown(each["name"]), each["for"], *numbers])
+    return rows
+
+
+def _intervals_in_words(found: Mapping[str, Any] | None) -> list[str]:
+    """Return the table of intervals as lines of text; none if there are no intervals."""
+    if found is None:
+        return []
+    rows = [list(_HEADS), *_interval_rows(found)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(_HEADS))]
+    lines = ["", f"{100.0 * found['level']:g}% intervals of the weights without a penalty, {found['from']}"]
+    for name, *cells in rows:
+        texts = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *texts]).rstrip())
+    left = found["of"] - len(found["weights"])
+    return [*lines, *([f"... and {left:,} more: --top N shows them"] if left else [])]
 
 
 def _sizes_in_words(sizes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -283,8 +342,12 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
         [each["name"], *(each["weights"].get(name) for name in outputs), *(each[name] for name in more)]
         for each in found["top"]
     ]
-    heads = ["feature", *outputs, *(_HEADS[name] for name in more)]
+    heads = ["feature", *outputs, *(_PROMISE_HEADS[name] for name in more)]
     blocks += [html.heading("Features by the size of their weights"), html.table(heads, rows)]
+    if found["intervals"]:
+        about = f"{100.0 * found['intervals']['level']:g}% intervals of the weights without a penalty"
+        blocks += [html.heading(about), html.text(found["intervals"]["from"])]
+        blocks.append(html.table(_HEADS, _interval_rows(found["intervals"])))
     if found["sizes"]:
         rows = [[each["size"], each["loss"], each["error"], "chosen" * each["chosen"]] for each in found["sizes"]]
         heads = ["features", "loss on held-out rows", "standard error", ""]

@@ -12,6 +12,7 @@ from ..error_control.scores import StabilityPaths
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
+from ..inference.record import Intervals
 from ..parts.part import is_record
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
@@ -29,6 +30,7 @@ def check(content: Mapping[str, Any]) -> None:
     outputs = _check_weights(content["coef"], content["intercept"], width)
     _check_names(content, width)
     _check_sizes(content, width, outputs)
+    _check_intervals(content, width, outputs)
     _check_figures(content)
     _check_stability(content)
     if content["task"] == "classification":
@@ -121,9 +123,11 @@ def _check_calibration(stored: Any, outputs: int, classes: int) -> None:
 
 
 def used_columns(content: Mapping[str, Any]) -> np.ndarray:
-    """Return the columns that have a weight, in the model or in one of fewer features."""
-    sizes = content.get("sizes")
-    return np.unique(np.concatenate([content["coef"]["columns"], *([] if sizes is None else [sizes["columns"]])]))
+    """Return the columns that have a weight, in the model or in one of fewer features, or an interval."""
+    sizes, intervals = content.get("sizes"), content.get("intervals")
+    further = [] if sizes is None else [sizes["columns"]]
+    further += [] if intervals is None else [intervals["features"]]
+    return np.unique(np.concatenate([content["coef"]["columns"], *further]))
 
 
 def _check_figures(content: Mapping[str, Any]) -> None:
@@ -158,6 +162,29 @@ def _check_stability(content: Mapping[str, Any]) -> None:
         _must(type(stored[name]) is float and 0.0 <= stored[name] <= 1.0, "the stability of its features is wrong")
     promise = content["summary"]["report"]["converted"][0]["promise"]
     _must(type(promise) is dict and type(promise["selected"]) is int, "its promise does not fit its features")
+
+
+def _check_intervals(content: Mapping[str, Any], width: int, outputs: int) -> None:
+    """Raise an error if the intervals do not fit; files of before have none."""
+    stored = content.get("intervals")
+    if stored is None:
+        return
+    _must(type(stored) is dict and set(stored) == set(Intervals._fields), "its intervals are incomplete")
+    found = Intervals(**stored)
+    _must(type(found.level) is float and 0.0 < found.level < 1.0, "the level of its intervals is impossible")
+    rows = [0, found.sampled, found.rows, found.seen]
+    is_count = all(type(each) is int and each < 1 << 62 for each in rows) and rows == sorted(rows)
+    _must(type(found.is_split) is bool and is_count, "the rows of its intervals are impossible")
+    kinds = [np.int64, np.int64, np.bool_, np.float64, np.float64, np.float64]
+    for array, kind in zip(found[5:], kinds, strict=True):
+        is_array = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == (len(found.features),)
+        _must(is_array, "its intervals are not numbers")
+    for array, most in ((found.outputs, outputs), (found.features, width)):
+        _must(((array >= 0) & (array < most)).all(), "it has intervals of features that it does not have")
+    decided = ~np.isnan(found.errors)
+    for array in (found.weights, found.errors, found.freedom):
+        _must(np.isfinite(array[decided]).all() and np.isnan(array[~decided]).all(), "its intervals do not fit")
+    _must((found.errors[decided] >= 0.0).all() and (found.freedom[decided] > 0.0).all(), "its intervals do not fit")
 
 
 def _check_names(content: Mapping[str, Any], width: int) -> None:

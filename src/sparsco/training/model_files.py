@@ -33,6 +33,7 @@ from ..estimators.fit_state import Phase
 from ..estimators.held_out import is_by_row
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
+from ..inference.record import Intervals
 from ..parts.part import is_record
 from ..util.attributes import stored
 from ..util.notices import warn
@@ -205,6 +206,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "sizes": _sizes(solved, as_stored),
         "columns": _column_figures(solved, features.to_columns(solved.used)),
         "stability": _stability(solved, features.to_columns(solved.used)),
+        "intervals": _intervals(solved, lambda slots: places[np.searchsorted(used, features.to_columns(slots))]),
         "calibration": _calibration(model, solved),
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
@@ -257,6 +259,14 @@ def _stability(solved: Converted, columns: np.ndarray) -> dict[str, Any] | None:
     figures = {"strengths": paths.strengths, "sizes": paths.sizes, "ladder": paths.ladder, "counts": counts}
     figures |= {"pairs": int(paths.pairs), "judged": int(paths.judged)}
     return figures | {"delta": float(paths.delta), "limit": float(paths.limit)}
+
+
+def _intervals(solved: Converted, columns_of: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any] | None:
+    """Return the intervals of the weights by column; None if there are none."""
+    if solved.intervals is None:
+        return None
+    stored = solved.intervals._asdict()
+    return stored | {"features": np.asarray(columns_of(stored["features"]), np.int64)}
 
 
 def _calibration(model: LinearModel, solved: Converted) -> dict[str, np.ndarray | None] | None:
@@ -348,7 +358,8 @@ def restored(content: Mapping[str, Any]) -> Any:
         _restored_sizes(content, placed),
         _restored_figures(content, slots, features.room),
         _restored_stability(content, slots, features.room),
-        calibration["platt"],
+        intervals_in(content, lambda columns: slots[np.searchsorted(used, columns)]),
+        platt=calibration["platt"],
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -401,6 +412,14 @@ def _restored_stability(content: Mapping[str, Any], slots: np.ndarray, d: int) -
         return None
     counts = sp.coo_array(paths.counts)
     return paths._replace(counts=sp.csr_array((counts.data, (counts.row, slots[counts.col])), (len(paths.sizes), d)))
+
+
+def intervals_in(
+    content: Mapping[str, Any], slots_of: Callable[[np.ndarray], np.ndarray] = lambda columns: columns
+) -> Intervals | None:
+    """Return the intervals of a model file, with columns or their slots as features; None if the file has none."""
+    stored = content.get("intervals")
+    return None if stored is None else Intervals(**(stored | {"features": slots_of(stored["features"])}))
 
 
 def environment() -> dict[str, str]:

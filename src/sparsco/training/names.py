@@ -51,6 +51,7 @@ choice/strength               choice.fitting:Strength
 choice/split                  choice.splits:Split
 choice/by-row                 choice.splits:ByRow
 model/sized                   conversions.choose:SizedModel
+model/intervals               inference.record:Intervals
 
 step/strongly-convex          steps:StronglyConvex
 step/convex                   steps:Convex

@@ -24,7 +24,6 @@ COMPILED = (
     "solver/units.py",
     "solver/columns.py",
     "solver/descent.py",
-    "solver/weight_descent.py",
     "solver/block_descent.py",
     "solver/group_descent.py",
     "solver/row_pairs.py",

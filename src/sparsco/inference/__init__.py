@@ -1,0 +1,1 @@
+"""Standard errors and intervals for the weights of selected features."""
