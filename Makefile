@@ -17,7 +17,7 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts reproduce clean
+.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
@@ -36,6 +36,7 @@ help:
 	@echo "make bench-stability stable selections on real data found through SPARSCO_DATA, and on generated data"
 	@echo "make bench-selection false discoveries beside what was promised, and other packages, hours; SELECTION='run --cells text-*'"
 	@echo "make bench-texts     raw texts to models beside scikit-learn's vectorizers, on real data found through SPARSCO_DATA"
+	@echo "make bench-calibration calibration errors before and after, on real data found through SPARSCO_DATA, two minutes"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
@@ -112,6 +113,9 @@ bench-selection: $(STAMP)
 
 bench-texts: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/texts.py $(TEXTS)
+
+bench-calibration: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
 
 reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html

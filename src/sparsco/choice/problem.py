@@ -64,6 +64,20 @@ class Task(NamedTuple):
         place[columns] = np.arange(len(columns))
         return by_column(self.indptr, self.indices, self.data, rows, place, len(columns)), columns
 
+    def take(self, rows: np.ndarray) -> Task:
+        """Return the task of some rows, with the same columns."""
+        entries = entries_of(self.indptr, rows)
+        ends = np.cumsum(self.indptr[rows + 1] - self.indptr[rows])
+        indptr = np.concatenate([[0], ends]).astype(self.indptr.dtype)
+        return self._replace(
+            indptr=indptr,
+            indices=self.indices[entries],
+            data=self.data[entries],
+            targets=self.targets[rows],
+            weights=self.weights[rows],
+            numbers=self.numbers[rows],
+        )
+
     def examples(self, rows: np.ndarray, model: int) -> Examples:
         """Return the targets and weights of a model for some rows."""
         targets, weights = (np.ascontiguousarray(each[rows, model]) for each in (self.targets, self.weights))

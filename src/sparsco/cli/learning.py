@@ -54,6 +54,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     _add_method(group)
     if is_path:
+        to.set_defaults(calibrate=False)
         to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
     else:
         _add_choice(group)
@@ -98,6 +99,11 @@ def _add_choice(group: Any) -> None:
         action="store_true",
         help="with --fdr or --efp: judge as many columns that cannot matter, and report how many are selected",
     )
+    group.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="calibrate the probabilities of a classification on rows that are not learned (docs/calibration.md)",
+    )
     group.add_argument("--budget", type=positive, metavar="K", help="the best model with at most K features")
     group.add_argument(
         "--target-excess-risk",
@@ -132,7 +138,10 @@ def _add_rest(group: Any) -> None:
         "--classes", type=_labels, metavar="A,B,...", help="all labels that can occur, or any to accept new ones"
     )
     group.add_argument(
-        "--class-weight", type=_class_weight, metavar="LABEL=W,...", help="weights of the rows of each label"
+        "--class-weight",
+        type=_class_weight,
+        metavar="balanced|LABEL=W,...",
+        help="weights of the rows of each label; balanced: inverse to their frequencies so far",
     )
     group.add_argument("--no-intercept", action="store_true", help="fit no intercept")
     group.add_argument("--seed", type=int, metavar="N", help="seed of all random choices (default: 0)")
@@ -193,12 +202,14 @@ def estimator(given: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
             known = ", ".join(dict.fromkeys([*CLASSIFIER_LOSSES, *REGRESSOR_LOSSES]))
             raise ValueError(f"--loss {loss} is not known: choose from {known}.")
         task = {(True, False): "classification", (False, True): "regression"}.get((labels, numbers))
-    if task is None and (given.classes is not None or given.class_weight is not None):
+    is_about_classes = given.classes is not None or given.class_weight is not None or given.calibrate
+    if task is None and is_about_classes:
         task = "classification"
-    if task == "regression" and (given.classes is not None or given.class_weight is not None):
-        raise ValueError("--classes and --class-weight are for a classification.")
-    if task == "classification" and given.class_weight is not None:
-        settings["class_weight"] = given.class_weight
+    if task == "regression" and is_about_classes:
+        raise ValueError("--classes, --class-weight and --calibrate are for a classification.")
+    if task == "classification":
+        settings |= {} if given.class_weight is None else {"class_weight": given.class_weight}
+        settings |= {"calibrate": True} if given.calibrate else {}
     kind = {"classification": LinearClassifier, "regression": LinearRegressor, None: None}[task]
     return (None if kind is None else kind(**settings)), settings
 
@@ -238,12 +249,14 @@ def _labels(text: str) -> Any:
     return found
 
 
-def _class_weight(text: str) -> dict[Any, float]:
+def _class_weight(text: str) -> Any:
+    if text == "balanced":
+        return text
     try:
         pairs = [part.rsplit("=", 1) for part in text.split(",")]
         return {_label(label): float(weight) for label, weight in pairs}
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list such as 1=10,-1=1") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither balanced nor a list such as 1=10,-1=1") from None
 
 
 def _label(text: str) -> Any:

@@ -52,6 +52,7 @@ _LEARNING = (
     "storage",
     "classes",
     "class_weight",
+    "calibrate",
     "no_intercept",
     "seed",
     "polish",

@@ -31,6 +31,8 @@ class Answer(NamedTuple):
     """Further models of all runs with fewer features, where the conversion has them."""
     stability: Any = None
     """The StabilityPaths of the features of all runs, where the conversion has them."""
+    unlearned: Any = None
+    """Margins of all models (rows, models), y and weights of rows that were not learned, where they are asked for."""
 
 
 def next_doubling(n: int) -> int:

@@ -7,6 +7,7 @@ the sample.  While the sample holds the whole stream, that is the model of all r
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 
 from ..choice.candidates import DEEPEST, EMPTY, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
+from ..choice.out_of_fold import out_of_fold
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import sizes_up_to
@@ -52,6 +54,7 @@ class SizedModel(NamedTuple):
     relaxes="whether the selected features may be learned again without the L1 term",
     folds="the number of folds that are held out; None: as the number of rows allows",
     by_row="the ByRow of one fit: splits and groups of its rows; None: there are none",
+    calibrates="whether margins of rows that were not learned are computed",
 )
 class Choose(NamedTuple):
     """A choice of strength and mixture on held-out rows of a sample, solved on that sample.
@@ -74,6 +77,8 @@ class Choose(NamedTuple):
         of rows allows.
     by_row : ByRow or None
         The splits and groups that were given for the rows of one fit.
+    calibrates : bool
+        Whether margins of rows that were not learned are computed, by which probabilities are calibrated.
     """
 
     rule: str | int = "balanced"
@@ -83,6 +88,7 @@ class Choose(NamedTuple):
     relaxes: bool = True
     folds: int | None = None
     by_row: ByRow | None = None
+    calibrates: bool = False
 
     needs_sample = True
     sample_nonzeros = ROWS_IN_MEMORY
@@ -113,7 +119,35 @@ class Choose(NamedTuple):
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
         sampled = self.sampled(runs)
-        return sampled.answers(runs, self.solved(sampled.task, self.judged(sampled.task, runs[0].seed)))
+        outcome = self.solved(sampled.task, self.judged(sampled.task, runs[0].seed))
+        first, *others = sampled.answers(runs, outcome)
+        return [first._replace(unlearned=self.unlearned(runs[0], sampled, outcome)), *others]
+
+    def unlearned(self, run: Any, sampled: Sampled, outcome: Outcome) -> tuple[np.ndarray, ...] | None:
+        """Return margins of all models, y and weights of rows of the sample, each at the model of other folds."""
+        if not self.calibrates or sampled.task.n < 2:
+            return None
+        groups, given = self._groups_and_splits(sampled.task)
+        rows, p = out_of_fold(sampled.task, run.seed, self._learner(sampled.task.n, outcome), self.folds, groups, given)
+        sample = run.sample().R
+        return sampled.wide_margins(p), sample.y[rows], sample.weights[rows, 0]
+
+    def _learner(self, n: int, outcome: Outcome) -> Callable[[Task], Fit]:
+        """Return a function that learns the chosen model from other rows, of which there are fewer than n."""
+        report = outcome.report
+        if not len(outcome.found.columns):
+            return fit_nothing
+        if report["alpha"] is None:
+            size = int(report["size"])
+            return lambda task: dict(fit_sizes(task, [size], self.mixtures[:2])).get(size) or fit_nothing(task)
+        lam, l1_ratio, relaxed = report["alpha"], report["l1_ratio"], report["relaxed"]
+        shrinks = 1.0 if self.given is None else 0.0  # as a chosen strength falls with the number of rows
+        return lambda task: fit(task, Strength(lam * (n / task.n) ** (0.5 * shrinks), l1_ratio, relaxed))
+
+    def _groups_and_splits(self, task: Task) -> tuple[np.ndarray | None, Any]:
+        """Return the groups of the rows of a task, and the splits that were given."""
+        given, groups = ((), None) if self.by_row is None else self.by_row
+        return None if groups is None else groups[task.numbers], given
 
     def sampled(self, runs: list[Any], rows: SampleRows | None = None) -> Sampled:
         """Return the rows of the sample, or some of them, with the targets of all runs."""
@@ -142,8 +176,7 @@ class Choose(NamedTuple):
         if self.given is not None:
             return None
         sizes = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
-        given, groups = ((), None) if self.by_row is None else self.by_row
-        groups = None if groups is None else groups[task.numbers]
+        groups, given = self._groups_and_splits(task)
         splits = splits_of(task, seed, self.folds, groups, given)
         return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, sizes, groups)
 
@@ -235,8 +268,16 @@ class Sampled(NamedTuple):
         w = sp.csr_array((w.data, columns, w.indptr), shape=(self.task.m, self.d))
         if not self.is_mirrored:
             return w, found.b
-        half = 0.5 if self.couples else 1.0  # the difference of two margins, or either of them
-        return half * sp.vstack([w, -w], "csr"), half * np.append(found.b, -found.b)
+        return self._half * sp.vstack([w, -w], "csr"), self._half * np.append(found.b, -found.b)
+
+    @property
+    def _half(self) -> float:
+        """Return the share of each of two opposite models: of the difference of two margins, or either of them."""
+        return 0.5 if self.couples else 1.0
+
+    def wide_margins(self, p: np.ndarray) -> np.ndarray:
+        """Return the margins of all models, (rows, models), from those of the task."""
+        return self._half * np.hstack([p, -p]) if self.is_mirrored else p
 
 
 def _are_mirrored(targets: np.ndarray) -> bool:

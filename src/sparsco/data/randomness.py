@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     PROJECTION = 11
     PROBE = 12
     SPLIT = 13
+    CALIBRATION = 14
 
 
 @inlined

@@ -427,6 +427,12 @@ def _check(model: Any, passes: int | None) -> None:
         ),
         ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
+        (
+            "class_weight",
+            not (model.classifies and model.is_balanced),
+            "weights would depend on the order of the partitions; pass a dict",
+        ),
+        ("calibrate", not model.calibrate, "it holds rows out on one machine"),
         ("warm_start", not model.warm_start, "a model over partitions starts from the beginning"),
         ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
         ("tol", model.tol in (default["tol"], None), counted),

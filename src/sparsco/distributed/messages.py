@@ -36,7 +36,7 @@ class Job:
                     f"{where}, row {row + at + 1} has the label {y[at : at + 1].tolist()[0]!r}, which is "
                     f"not one of the classes {self.shell.classes_.tolist()}: name all of them in classes=."
                 )
-        codes, weights = self.shell.encode_next(y, part.weights, False, None)
+        codes, weights = self.shell.encode_next(y, part.weights, False, None, is_repeat=True)
         weights = np.ones(len(codes)) if weights is None else weights
         return part.matrix, codes, weights, np.flatnonzero(weights)
 

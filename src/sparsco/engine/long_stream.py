@@ -207,10 +207,21 @@ class LongStream:
         """Return the answer of each run: the best of the strengths and of the solution on the sample."""
         conversion = runs[0].conversion
         sampled = conversion.sampled(runs)
-        answers = sampled.answers(runs, conversion.solved(sampled.task, self.judged))
+        outcome = conversion.solved(sampled.task, self.judged)
+        answers = sampled.answers(runs, outcome)
         held = self.held.sample().R
         if len(held.numbers) < LEAST_HELD_ROWS:
+            answers[0] = answers[0]._replace(unlearned=conversion.unlearned(runs[0], sampled, outcome))
             return answers
+        answers = self._best(runs, answers, held)
+        if conversion.calibrates:
+            unlearned = _Held(held, runs).margins(answers), held.y, held.weights[:, 0]
+            answers[0] = answers[0]._replace(unlearned=unlearned)
+        return answers
+
+    def _best(self, runs: list[Run], answers: list[Answer], held: SampleRows) -> list[Answer]:
+        """Return the best answers by held-out rows, where ``answers`` are those of the sample."""
+        conversion = runs[0].conversion
         begun, rows = self._begun(), _Held(held, runs)
         judged = self._judge(begun, rows, answers)
         chosen = choose(judged, conversion.rule_of_losses)
@@ -287,6 +298,11 @@ class _Held:
             for lanes in self.lanes
         ]
         """The intercepts of models without features, for each run."""
+
+    def margins(self, answers: list[Answer]) -> np.ndarray:
+        """Return the margins of all models, (rows, models)."""
+        parts = [(np.ascontiguousarray(answer.w[self.features]), answer.b) for answer in answers]
+        return np.concatenate([margins(self.indptr, self.places, self.data, w, b) for w, b in parts], axis=1)
 
     def losses(self, models: Any) -> np.ndarray:
         """Return the loss of each row, summed over the models; weights (features, models) and intercepts by run."""

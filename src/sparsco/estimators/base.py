@@ -36,6 +36,7 @@ class LinearBase:
     choose: Any = "balanced"
     cv: Any = "auto"
     feature_groups: Any = None
+    calibrate: Any = False
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -142,9 +143,12 @@ class LinearBase:
         raise NotImplementedError
 
     def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
+        """Return the targets as numbers and the weights of the rows, for the next rows of a stream.
+
+        ``is_repeat`` is True for rows that were counted before.
+        """
         raise NotImplementedError
 
     def targets_of_runs(self) -> list[Targets]:
@@ -175,6 +179,10 @@ class LinearBase:
 
     def _add_class(self, code: int) -> None:
         """Make a model for a class whose first row comes next."""
+
+    def calibrated(self, model: Converted) -> Converted:
+        """Return a converted model with what its probabilities need."""
+        return model
 
     def arranged(self, models: Any) -> Any:
         """Return an array with one entry for each model, (models, ...), in the order of ``coef_``."""
@@ -245,7 +253,8 @@ class LinearBase:
             refuse_in_view(self)
             with steps_shown(type(self).__name__, self.verbose), using(pool_of(self)):
                 self._fit.convert(self.arranged)
-        assert self._fit.model is not None
+            assert self._fit.model is not None
+            self._fit.model = self.calibrated(self._fit.model)
         return self._fit.model
 
     def convert_with_columns(self) -> Converted:

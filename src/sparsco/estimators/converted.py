@@ -33,6 +33,10 @@ class Converted(NamedTuple):
     """How many halves of the rows selected each feature, of a selection with a promise."""
     intervals: Intervals | None = None
     """The intervals of its weights; None: they were not asked for."""
+    platt: np.ndarray | None = None
+    """Slopes and intercepts of calibrated probabilities, (2, outputs)."""
+    unlearned: Any = None
+    """Margins, codes and weights of rows that were not learned, until the model is calibrated."""
 
     def at(self, features: np.ndarray) -> Converted:
         """Return the model restricted to some features, which include all that have a weight."""
@@ -109,6 +113,7 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
         | _groups(first.problem.penalty, w),
         tuple(answers[0].sizes),
         stability=answers[0].stability,
+        unlearned=answers[0].unlearned,
     )
 
 

@@ -16,6 +16,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..conversions.reservoir import Reservoir
+from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
@@ -47,8 +49,11 @@ FIXED = (
     "preset",
     "budget",
     "target_excess_risk",
+    "calibrate",
 )
 """The parameters that cannot change while a stream is under way."""
+LEARNED_FIRST = 10
+"""So many rows are learned before any is held out."""
 NOT_CONVERTED = "not converted yet"
 
 
@@ -142,6 +147,12 @@ class FitState(LifeCycle, Restored):
     """The models of a stream that has outgrown the sample of its runs."""
     described: Described | None = None
     """The columns of the tables that were learned; None if the rows were no tables."""
+    tally: Any = None
+    """The ``ClassTally`` of the rows so far, where classes have weights."""
+    held: Reservoir | None = None
+    """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    offered: int = 0
+    """The number of rows that were learned or held out, where some are held out."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -179,6 +190,8 @@ class FitState(LifeCycle, Restored):
         self.runs, self.long, self.model = runs, None, None
         self.enter(phase)
         self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
+        self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
         self._share_warnings()
 
     def go_on(self, phase: Phase) -> None:
@@ -211,6 +224,29 @@ class FitState(LifeCycle, Restored):
             self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs)
         elif not is_repeat_pass:  # a choice makes one pass
             self.long.feed(self.runs, matrix, y, weights, order, n_jobs)
+
+    def hold_out(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, share: float
+    ) -> np.ndarray:
+        """Return which of these rows are learned; a random share of the others is held out, by their numbers."""
+        if self.held is None:
+            return np.ones(len(order), bool)
+        weights = np.ones(len(matrix)) if weights is None else weights
+        counted = np.flatnonzero(weights[order])
+        numbers = self.offered + np.arange(len(counted))
+        is_held = uniform(self.runs[0].seed, Purpose.CALIBRATION, numbers) < share
+        held = counted[is_held & (numbers >= LEARNED_FIRST)]
+        rows, is_learned = order[held], np.ones(len(order), bool)
+        is_learned[held] = False
+        self.offered += len(counted)
+        self.held.offer(
+            matrix.indptr[rows],
+            matrix.indptr[rows + 1],
+            matrix.indices,
+            matrix.data,
+            lambda kept: (y[rows[kept], None], weights[rows[kept], None]),
+        )
+        return is_learned
 
     def _fill_sample(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, n_jobs: int | None
@@ -365,11 +401,12 @@ class FitState(LifeCycle, Restored):
         assert self.model is not None
         coef = sp.csr_array(coef if sp.issparse(coef) else np.atleast_2d(coef))
         intercept = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-        self.features, self.model = features, self.model._replace(coef=coef, intercept=intercept, intervals=None)
+        model = self.model._replace(coef=coef, intercept=intercept, intervals=None, platt=None)
+        self.features, self.model = features, model
 
     def finish_with(self, model: Converted | None, why: str) -> None:
         """Set the model and drop the training state; ``why`` is the reason why the fit cannot go on."""
-        self.runs, self.long, self.model, self.noted = [], None, model, None
+        self.runs, self.long, self.held, self.model, self.noted = [], None, None, model, None
         self.ended = why
         self.enter(Phase.FINISHED)
 
@@ -388,7 +425,7 @@ class FitState(LifeCycle, Restored):
     def deep_copy(self) -> Self:
         """Return a state that shares the features and labels, with runs of its own."""
         twin = self.clone(copy.deepcopy(self.runs))
-        twin.long = copy.deepcopy(self.long)
+        twin.long, twin.held = copy.deepcopy(self.long), copy.deepcopy(self.held)
         return twin
 
     def clone(self, runs: list[Run] | None = None) -> Self:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..choice.splits import ByRow, Split
+from ..conversions.path_stability import PathStability
 
 _WHAT = (
     "cv must be a number of folds (at least 2), a splitter such as KFold(5), a list of splits, or for each row the "
@@ -90,3 +91,21 @@ def _codes(groups: Any, n: int) -> np.ndarray:
     if groups.shape != (n,):
         raise ValueError(f"groups has the shape {groups.shape}: give one label for each of the {n} rows.")
     return np.unique(groups, return_inverse=True)[1]
+
+
+def check_rows_held_out(model: Any) -> None:
+    """Raise a ValueError if ``cv`` is not valid, or if ``calibrate`` is set where no row can be left unlearned."""
+    folds_of(model.cv)
+    if not isinstance(model.calibrate, bool | np.bool_):
+        raise ValueError(f"calibrate={model.calibrate!r}: it must be True or False.")
+    reasons = {
+        "polish": (model.polish, "solves for the optimum over all rows"),
+        "early_stopping": (model.early_stopping, "holds out the same rows to stop by"),
+        "a selection with a promise (fdr, efp)": (
+            isinstance(model.conversion, PathStability),
+            "uses all rows to select",
+        ),
+    }
+    for what, (holds, why) in reasons.items():
+        if model.calibrate and holds:
+            raise ValueError(f"calibrate=True needs rows that are not learned, and {what} {why}: choose one.")

@@ -119,6 +119,7 @@ class LinearModel(OneExample, Readable):
         is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
         is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
         passes = 1 if is_solved else self.max_iter
+        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
@@ -211,7 +212,7 @@ class LinearModel(OneExample, Readable):
             passes += 1
             is_first_pass = passes == 1
             for number, (matrix, y, weights) in enumerate(chunks()):
-                codes, scale = self.encode_next(y, weights, False, None)
+                codes, scale = self.encode_next(y, weights, False, None, is_repeat=True)
                 part = Part(self.find(matrix), codes, np.ones(len(codes)) if scale is None else scale)
                 for run in self._fit.runs if is_first_pass else ():
                     sample_rows(run, part, is_first=number == 0)
@@ -267,7 +268,13 @@ class LinearModel(OneExample, Readable):
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        y, weights = self.encode_next(y, weights, first, classes)
+        if order is None:
+            y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
+        else:  # the other rows come in another call, or not at all
+            own = None if weights is None else weights[order]
+            codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
+            y = _at_rows(codes, order, len(y))
+            weights = None if own is None else _at_rows(own, order, len(y))
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
@@ -293,11 +300,15 @@ class LinearModel(OneExample, Readable):
         state.go_on(Phase.STREAM)
         state.grow(matrix.d)
         rows, at = np.arange(len(matrix)) if order is None else order, 0
-        for code, first in self._new_classes(y[rows]):
-            state.feed(matrix, y, weights, rows[at:first], is_repeat_pass, self.n_jobs)
-            self._add_class(code)
+        if state.held is not None and is_repeat_pass:
+            raise ValueError("calibrate=True holds rows out in one pass only: set passes to 1.")
+        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction)
+        for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
+            part = slice(at, first)
+            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
+            if code is not None:
+                self._add_class(code)
             at = first
-        state.feed(matrix, y, weights, rows[at:], is_repeat_pass, self.n_jobs)
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
         """Return the sums of the loss and of ``mistakes`` of the iterate over rows that it has not learned.
@@ -405,7 +416,8 @@ class LinearModel(OneExample, Readable):
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
             report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None)
+            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
+            solved = solved._replace(intervals=None, platt=None)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)
@@ -458,6 +470,13 @@ def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarr
     for name, data in (("coef_init", w), ("intercept_init", b)):
         check_numbers(data, name)
     return np.ascontiguousarray(w.T), b
+
+
+def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
+    """Return an array of n rows with these values at some of them, and 0 elsewhere."""
+    every = np.zeros((n, *values.shape[1:]))
+    every[rows] = values
+    return every
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:

@@ -15,6 +15,13 @@ class Margins:
 
     classes_: np.ndarray
     loss_record: Callable[[], Any]
+    calibrate: Any = False
+    """Whether probabilities come from rows that were not learned."""
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether the loss or a calibration gives probabilities."""
+        return bool(self.calibrate) or self.loss_record().probabilities is not None
 
     def labels_of(self, p: np.ndarray) -> np.ndarray:
         """Return the most likely class for each row of margins."""
@@ -27,3 +34,12 @@ class Margins:
             return np.ones_like(p)
         loss = self.loss_record()
         return (losses.Logistic() if p.shape[1] == 1 and loss.couples else loss).probabilities(p)
+
+
+def has_probabilities(model: Any) -> bool:
+    """Return whether a classifier gives probabilities; raise an AttributeError with the reason if not."""
+    if not model.has_probabilities:
+        raise AttributeError(
+            f"predict_proba needs loss='logistic' or 'multinomial', or calibrate=True with loss={model.loss!r}."
+        )
+    return True

@@ -42,7 +42,7 @@ from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..util.validation import is_count, is_number
 from .grouping import BY_GROUP, check_feature_groups, grouped
-from .held_out import folds_of, is_by_row
+from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
 from .promise_checks import check_promise, promises
 
@@ -92,10 +92,11 @@ def _choice(model: Any, by_row: ByRow | None) -> Choose:
     rule = model.choose if model.budget is None else int(model.budget)
     if not _is_auto(model.alpha):
         relaxed = relaxes and not _is_auto(model.relaxed)
-        return Choose(rule, standardize=standardize, given=Strength(float(model.alpha), ratio_of(model), relaxed))
+        given = Strength(float(model.alpha), ratio_of(model), relaxed)
+        return Choose(rule, standardize=standardize, given=given, calibrates=bool(model.calibrate))
     is_given = _ratio_by_name(model) is not None or not _is_auto(model.l1_ratio)
     mixtures = (max(ratio_of(model), LEAST_RATIO),) if is_given else MIXTURES
-    return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row)
+    return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row, bool(model.calibrate))
 
 
 def _check_held_out(model: Any, starts_elsewhere: bool, by_row: ByRow | None) -> None:
@@ -172,7 +173,7 @@ def check_parameters(model: Any) -> None:
         given = getattr(model, name)
         must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
-    folds_of(model.cv)
+    check_rows_held_out(model)
     _check_penalty(model)
     check_feature_groups(asked(model, "penalty"), model.feature_groups)
     must("max_iter", is_count(model.max_iter), "a whole number of passes, at least 1")

@@ -22,11 +22,11 @@ from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
-from .fit_state import unchanged_on_error
+from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
 from .hints import Hinted
 from .linear import LinearModel
-from .margins import Margins
+from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
@@ -219,13 +219,6 @@ def _nameless(columns: int, named: int) -> str:
     )
 
 
-def has_probabilities(model: Any) -> bool:
-    """Return whether the loss of the model gives probabilities; raise an AttributeError with the reason if not."""
-    if model.loss_record().probabilities is None:
-        raise AttributeError(f"predict_proba needs loss='logistic' or 'multinomial', not {model.loss!r}.")
-    return True
-
-
 class MarginClassifier(ClassifierMixin, Margins):
     """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
@@ -247,7 +240,7 @@ class MarginClassifier(ClassifierMixin, Margins):
         """Return the probabilities of the classes, (rows, classes).
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
-        own, scaled to a sum of one.
+        own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
         return self.probabilities_of(self._margins(X))
 
@@ -309,9 +302,14 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     early_stopping : bool
         If True, the objective is computed on ``validation_fraction`` of the rows, which are held out.
     validation_fraction : float
-        The share of the rows that ``early_stopping`` holds out.
-    shuffle, random_state, fit_intercept, class_weight
+        The share of the rows that ``early_stopping`` holds out, or ``calibrate`` where alpha is given.
+    shuffle, random_state, fit_intercept
         As in scikit-learn.
+    class_weight : None, "balanced" or dict
+        The weights of the classes, as in scikit-learn.  In a stream "balanced" weighs a row by the rows seen so far.
+        Probabilities of balanced classes are corrected to the frequencies of the classes (docs/calibration.md).
+    calibrate : bool
+        If True, Platt scaling calibrates ``predict_proba`` on rows that were not learned (docs/calibration.md).
     standardize : "auto" or bool
         If True, the weight of a column is penalised in units of its spread, so that scales do not matter.  "auto" is
         True where alpha is chosen and False where it is given.
@@ -405,8 +403,12 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``."""
-        p = self.probabilities_of(self._margins_one(x)[None])[0]
+        """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
+
+        While a stream is under way they are those of the iterate, without Platt scaling.
+        """
+        is_under_way = self.fit_state.phase is Phase.STREAM
+        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 

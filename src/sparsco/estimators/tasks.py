@@ -14,15 +14,15 @@ from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..parts.compatibility import models_reason, refuse
 from ..problem.targets import Classes, OneVsRest, Targets, Values
 from ..util.attributes import stored
+from .calibration import Calibrated
 from .linear import LinearModel
-from .margins import Margins
 from .parameters import most_models
 
 _SHARED = frozenset(signature(LinearModel).parameters)
 """The parameters that all linear models have."""
 
 
-class LinearClassifier(Margins, LinearModel):
+class LinearClassifier(Calibrated, LinearModel):
     """A linear model for labels; more than two classes are learned one against the rest, or by one softmax."""
 
     known_losses = CLASSIFIER_LOSSES
@@ -51,6 +51,7 @@ class LinearClassifier(Margins, LinearModel):
         choose: Any = "balanced",
         cv: Any = "auto",
         class_weight: Any = None,
+        calibrate: bool = False,
         feature_weights: Any = None,
         feature_groups: Any = None,
         storage: str = "auto",
@@ -64,7 +65,7 @@ class LinearClassifier(Margins, LinearModel):
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _SHARED}
         super().__init__(**given)
-        self.class_weight = class_weight
+        self.class_weight, self.calibrate = class_weight, calibrate
 
     @property
     def has_classes(self) -> bool:
@@ -105,46 +106,20 @@ class LinearClassifier(Margins, LinearModel):
             codes = self._codes(y)
         else:
             (self.classes_, codes), self._fit.is_open = two_or_more(y, "y"), False
-        weights = self._weighted(codes, weights, self.class_weight)
+        given, weights = weights, self._weights_of_all(codes, weights)
         if weights is not None and weights.any() and len(np.unique(codes[weights > 0.0])) < 2:
             raise ValueError("only one class has rows of positive weight: a classifier needs at least two classes.")
         if self._fit.is_open:
-            codes = np.array(self._code_of_each())[codes]
+            codes = np.array(self.code_of_each())[codes]
+        self._count_all(codes, given, weights, goes_on)
         return codes.astype(np.float64), weights
 
-    def _weighted(self, codes: np.ndarray, weights: np.ndarray | None, class_weight: Any) -> np.ndarray | None:
-        """Return the weights of the rows times the weights of their classes."""
-        if class_weight is None:
-            return weights
-        labels = self.classes_[codes]
-        from sklearn.utils import compute_class_weight
-
-        scale = compute_class_weight(class_weight, classes=self.classes_, y=labels, sample_weight=weights)
-        if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
-            raise ValueError(f"class_weight={class_weight!r}: class weights must be finite and at least 0.")
-        return scale[codes] if weights is None else weights * scale[codes]
-
-    def _class_weights(self, y: np.ndarray) -> np.ndarray | None:
-        if self.class_weight is None:
-            return None
-        scale = np.array([self.class_weight.get(label, 1.0) for label in self._fit.codes], np.float64)
-        if not (np.all(np.isfinite(scale)) and np.all(scale >= 0.0)):
-            raise ValueError(f"class_weight={self.class_weight!r}: class weights must be finite and at least 0.")
-        return scale[y.astype(np.int64)]
-
     def _begin_labels(self, anew: bool) -> None:
-        self._refuse_balanced("learn_one")
+        self.check_class_weight()
         if anew:
             self._fit.is_open, self._fit.codes, self.classes_ = True, {}, np.array([])
         elif not self._fit.is_open:
             self._fit.codes = {label: code for code, label in enumerate(self.classes_.tolist())}
-
-    def _refuse_balanced(self, method: str) -> None:
-        if isinstance(self.class_weight, str):
-            raise ValueError(
-                f"class_weight={self.class_weight!r} needs all labels at once, which {method} does not "
-                "get: pass a dict."
-            )
 
     def _target(self, y: Any) -> float:
         try:
@@ -217,14 +192,10 @@ class LinearClassifier(Margins, LinearModel):
         """
         if not self._fit.is_open:
             return models
-        codes = self._code_of_each()
+        codes = self.code_of_each()
         if len(codes) == 2:
             return (models[codes[1:]] - models[codes[:1]]) * (1.0 if self.loss_record().couples else 0.5)
         return models[codes]
-
-    def _code_of_each(self) -> list[int]:
-        """Return the codes of the classes, in the order of ``classes_``, for a stream that finds them itself."""
-        return [self._fit.codes[label] for label in self.classes_.tolist()]
 
     def _codes(self, y: np.ndarray) -> np.ndarray:
         codes = places_among(self.classes_, y)
@@ -236,26 +207,24 @@ class LinearClassifier(Margins, LinearModel):
         return codes
 
     def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the codes of the labels and the weights of the rows, for the next rows of a stream."""
-        self._refuse_balanced("partial_fit")
+        self.check_class_weight()
         if first:
-            self._fit.is_open, self._fit.codes = classes is None, {}
+            self._fit.is_open, self._fit.codes, self._fit.tally = classes is None, {}, None
         if self._fit.is_open:
             if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                 raise ValueError("classes= belongs to the first call: this stream finds its classes itself.")
             codes = self._found(y, weights)
-            scale = self._class_weights(codes)
-            weights = weights if scale is None else scale if weights is None else weights * scale
-            return codes.astype(np.float64), weights
+            return codes.astype(np.float64), self._weights_of_next(codes, weights, is_repeat)
         if classes is not None:
             given, _ = two_or_more(np.asarray(classes), "classes")
             if not first and not np.array_equal(given, self.classes_):
                 raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")
             self.classes_ = given
         codes = self._codes(y)
-        return codes.astype(np.float64), self._weighted(codes, weights, self.class_weight)
+        return codes.astype(np.float64), self._weights_of_next(codes, weights, is_repeat)
 
     def codes_of(self, y: np.ndarray) -> np.ndarray:
         """Return the codes of the labels; in an open stream -1 for a label that is not among the classes."""
@@ -337,7 +306,7 @@ class LinearRegressor(LinearModel):
         return y
 
     def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         return self._targets(y, not first), weights

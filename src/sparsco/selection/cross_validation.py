@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..choice.splits import dealt
 from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
-from ..estimators.sklearn import SparseClassifier, SparseRegressor, has_probabilities
+from ..estimators.margins import has_probabilities
+from ..estimators.sklearn import SparseClassifier, SparseRegressor
 from ..estimators.views import Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.attributes import stored

@@ -101,7 +101,9 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
 
 
 def refuse_sizes(estimator: LinearModel) -> None:
-    """Raise a ValueError if an estimator sets the number of features, as a path does."""
+    """Raise a ValueError if an estimator sets the number of features, as a path does, or calibrates one model."""
+    if estimator.calibrate:
+        raise ValueError("calibrate=True is for one model, and a path has many: fit the chosen strength once more.")
     if estimator.budget is not None or estimator.target_excess_risk is not None:
         raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
 

@@ -162,7 +162,7 @@ class LinearPath:
             first = held = 0
             for matrix, y, weights in chunks():
                 drawn = state.drawn(first, len(y), held)
-                codes, scale = learner.encode_next(y, weights, False, None)
+                codes, scale = learner.encode_next(y, weights, False, None, is_repeat=True)
                 scale, kept = np.ones(len(y)) if scale is None else scale, np.flatnonzero(~drawn)
                 first, held = first + len(y), held + len(y) - len(kept)
                 yield learner.find(matrix).take(kept), codes[kept], scale[kept]
@@ -185,6 +185,9 @@ class LinearPath:
     def has_classes(self) -> bool:
         """Return whether the classes are fixed."""
         return self.classifies and self.fit_state.is_fitted
+
+    calibrate = False
+    """A path has many models, none of which is calibrated."""
 
     @property
     def polish(self) -> bool | float:

@@ -16,9 +16,10 @@ from sklearn.utils.metaestimators import available_if
 from ..data.rows import Matrix
 from ..estimators.fit_state import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
+from ..estimators.margins import has_probabilities
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
-from ..estimators.sklearn import SparseClassifier, as_estimator, has_probabilities
+from ..estimators.sklearn import SparseClassifier, as_estimator
 from ..estimators.views import Viewed
 from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside

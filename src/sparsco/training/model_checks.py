@@ -42,8 +42,10 @@ def check(content: Mapping[str, Any]) -> None:
         labels = classes.tolist()
         _must(len(labels) >= 1 and labels == sorted(set(labels)), "its classes are not distinct and sorted")
         _must(outputs == len(labels) or (outputs == 1 and len(labels) == 2), "it has weights for other classes")
+        _check_calibration(content.get("calibration"), outputs, len(labels))
     else:
         own = content["outputs"]
+        _must(content.get("calibration") is None, "it has probabilities and is a regression")
         _must(content["classes"] is None, "it has classes and is a regression")
         _must(own is None or type(own) is int, "its number of outputs is not a number")
         _must(outputs == (1 if own is None else own), "it has weights for other outputs")
@@ -105,6 +107,21 @@ def _check_sizes(content: Mapping[str, Any], width: int, outputs: int) -> None:
     chosen = [each for each in choice["candidates"] if each["chosen"] is True]
     is_one = len(chosen) == 1 and all(type(chosen[0][name]) is float for name in ("loss", "error"))
     _must(is_one, "its choice does not fit its sizes")
+
+
+def _check_calibration(stored: Any, outputs: int, classes: int) -> None:
+    """Raise an error if what probabilities need does not fit; files of before have none."""
+    if stored is None:
+        return
+    shapes = {"class_weights": (classes,), "platt": (2, outputs)}
+    _must(type(stored) is dict and stored.keys() == shapes.keys(), "its calibration is incomplete")
+    for name, shape in shapes.items():
+        array = stored[name]
+        if array is not None:
+            _must(isinstance(array, np.ndarray) and array.dtype == np.float64, "its calibration is not numbers")
+            _must(array.shape == shape and np.isfinite(array).all(), "its calibration does not fit its classes")
+    weights = stored["class_weights"]
+    _must(weights is None or (weights > 0.0).all(), "its class weights are not positive")
 
 
 def used_columns(content: Mapping[str, Any]) -> np.ndarray:

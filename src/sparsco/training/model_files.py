@@ -211,6 +211,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "columns": _column_figures(solved, features.to_columns(solved.used)),
         "stability": _stability(solved, features.to_columns(solved.used)),
         "intervals": _intervals(solved, lambda slots: places[np.searchsorted(used, features.to_columns(slots))]),
+        "calibration": _calibration(model, solved),
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "description": None if described is None else described.description,
@@ -271,6 +272,14 @@ def _intervals(solved: Converted, columns_of: Callable[[np.ndarray], np.ndarray]
         return None
     stored = solved.intervals._asdict()
     return stored | {"features": np.asarray(columns_of(stored["features"]), np.int64)}
+
+
+def _calibration(model: LinearModel, solved: Converted) -> dict[str, np.ndarray | None] | None:
+    """Return the class weights and scales by which probabilities are corrected; None if there are none."""
+    weights = model.mean_class_weights() if isinstance(model, LinearClassifier) and model.is_balanced else None
+    if weights is None and solved.platt is None:
+        return None
+    return {"class_weights": weights, "platt": solved.platt}
 
 
 def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -344,7 +353,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         columns = slots[np.searchsorted(used, coef["columns"])]
         return sp.csr_array((coef["data"], columns, coef["ends"]), shape=(len(coef["ends"]) - 1, features.room))
 
-    summary = content["summary"]
+    summary, calibration = content["summary"], content.get("calibration") or {"class_weights": None, "platt": None}
     solved = Converted(
         placed(content["coef"]),
         content["intercept"],
@@ -355,6 +364,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         _restored_figures(content, slots, features.room),
         _restored_stability(content, slots, features.room),
         intervals_in(content, lambda columns: slots[np.searchsorted(used, columns)]),
+        platt=calibration["platt"],
     )
     why = "the training state was not saved, or not loaded, with this model"
     model.finish_with(solved, why, features, content["outputs"])
@@ -363,6 +373,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.feature_names_in_ = content["column_names"]
     if content["task"] == "classification":
         model.classes_ = content["classes"]
+        model.take_class_weights(calibration["class_weights"])
     description = description_of(content)
     if description is not None:
         model.describe(description, None)

@@ -104,6 +104,7 @@ rounding/reweighted           conversions.rounding:Reweighted
 preset                        presets:Preset
 
 state/fit                     estimators.fit_state:FitState
+state/class-tally             estimators.class_weights:ClassTally
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
 state/long-stream             engine.long_stream:LongStream

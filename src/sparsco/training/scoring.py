@@ -148,8 +148,10 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
 def _check_kind(model: Any, kind: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"{kind!r} is not a kind of prediction: choose {', '.join(KINDS)}.")
-    if kind == "probability" and model.loss_record().probabilities is None:
-        raise ValueError("this model has no probabilities: it needs a classifier with logistic or multinomial loss.")
+    if kind == "probability" and not (model.classifies and model.has_probabilities):
+        raise ValueError(
+            "this model has no probabilities: it needs a classifier with logistic or multinomial loss, or --calibrate."
+        )
 
 
 def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> Iterator[str]:

@@ -233,6 +233,9 @@ class Training:
                 "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
                 "file."
             )
+        calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
+        if self.passes > 1 and calibrate:
+            raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
         if self.epoch == self.row == 0:
             settings = self.settings if self.model is None else self.model.settings()
             self.features = all_features(self.stream, settings.get("feature_groups"), self._reading)

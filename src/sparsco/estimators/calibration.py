@@ -1,0 +1,116 @@
+"""Probabilities from margins: corrected to the frequencies of the classes, or calibrated by Platt scaling."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+from .. import losses
+from .class_weights import ClassWeights
+from .converted import Converted
+from .margins import Margins
+
+_STEPS, _SETTLED = 50, 1e-10
+_RIDGE = 1e-9
+"""The curvature that is added, relative to the number of rows: a margin that never varies has no slope."""
+
+
+def platt(p: np.ndarray, is_one: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return slope a and intercept b of the probabilities 1 / (1 + exp(-(a p + b))) that fit the labels best.
+
+    Targets are smoothed as Platt does: (n1 + 1) / (n1 + 2) and 1 / (n0 + 2) for n1 and n0 rows.  A slope below 0 would
+    turn the order of the rows around, and is set to 0.
+    """
+    ones, zeros = float(weights[is_one].sum()), float(weights[~is_one].sum())
+    targets = np.where(is_one, (ones + 1.0) / (ones + 2.0), 1.0 / (zeros + 2.0))
+    centre, spread = float(np.mean(p)), float(np.std(p)) or 1.0
+    x = np.stack([(p - centre) / spread, np.ones(len(p))], axis=1)
+    mean = float(np.average(targets, weights=weights))
+    nothing = np.array([0.0, np.log(mean / (1.0 - mean))])
+    theta = _newton(x, targets, weights / weights.sum(), nothing)
+    slope, intercept = theta if theta[0] > 0.0 else nothing
+    return float(slope / spread), float(intercept - slope * centre / spread)
+
+
+def _newton(x: np.ndarray, targets: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Return the minimum of the mean logistic loss with these targets, by Newton steps that are halved if too long."""
+
+    def objective(at: np.ndarray) -> float:
+        f = x @ at
+        return float(weights @ (np.logaddexp(0.0, f) - targets * f) + 0.5 * _RIDGE * at[0] ** 2)
+
+    value = objective(theta)
+    for _ in range(_STEPS):
+        share = expit(x @ theta)
+        slope = x.T @ (weights * (share - targets)) + _RIDGE * theta * [1.0, 0.0]
+        curvature = (x * (weights * share * (1.0 - share))[:, None]).T @ x + _RIDGE * np.eye(2)
+        step = np.linalg.solve(curvature, slope)
+        while (new := objective(theta - step)) > value and np.abs(step).max() > _SETTLED:
+            step *= 0.5
+        if np.abs(step).max() <= _SETTLED or not new < value:
+            break
+        theta, value = theta - step, new
+    return theta
+
+
+class Calibrated(Margins, ClassWeights):
+    """A classifier whose probabilities are those of the rows as they come, whatever weights it has learned with."""
+
+    def probabilities_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the probability of each class for each row of margins of the model."""
+        model = self.fit_state.model
+        scale = None if model is None else model.platt
+        if scale is None or len(self.classes_) == 1:
+            return self.corrected(p)
+        return losses.Logistic().probabilities(scale[0] * self._each_alone(p) + scale[1])
+
+    def corrected(self, p: np.ndarray) -> np.ndarray:
+        """Return probabilities without Platt scaling; those of balanced classes are divided by the class weights."""
+        if self.loss_record().probabilities is None:
+            raise ValueError(
+                f"loss={self.loss!r} gives no probabilities by itself, and there is no calibration for this model: "
+                "call predict_proba of the fitted model, or choose loss='logistic'."
+            )
+        shares, weights = super().probabilities_of(p), self.mean_class_weights() if self.is_balanced else None
+        if weights is None or len(self.classes_) == 1:
+            return shares
+        shares = shares / weights
+        return shares / shares.sum(1, keepdims=True)
+
+    def _each_alone(self, p: np.ndarray) -> np.ndarray:
+        """Return the margin of each class against the rest; for a softmax, the log of the odds."""
+        if p.shape[1] == 1 or not self.loss_record().couples:
+            return p
+        others = np.stack([np.logaddexp.reduce(np.delete(p, k, 1), axis=1) for k in range(p.shape[1])], axis=1)
+        return p - others
+
+    def calibrated(self, model: Converted) -> Converted:
+        """Return the model with the slope and intercept of its probabilities, from rows that it has not learned."""
+        if not self.calibrate:
+            return model
+        p, codes, weights = self._unlearned(model)
+        scale = np.array([np.ones(p.shape[1]), np.zeros(p.shape[1])])
+        if not len(p):
+            self._fit.runs[0].warn("calibrate=True: no row was held out so far: give more rows.")
+            return model._replace(platt=scale, unlearned=None)
+        places = np.argsort(self.code_of_each())[codes]
+        own = self.mean_class_weights()
+        if own is not None:
+            weights = weights / np.where(own > 0.0, own, 1.0)[places]
+        each = self._each_alone(p)
+        for k in range(p.shape[1]):
+            scale[:, k] = platt(each[:, k], places == (1 if p.shape[1] == 1 else k), weights)
+        return model._replace(platt=scale, unlearned=None)
+
+    def _unlearned(self, model: Converted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return margins, codes and weights of rows that the model has not learned."""
+        if model.unlearned is not None:
+            p, codes, weights = model.unlearned
+            return np.ascontiguousarray(self.arranged(p.T).T), codes.astype(np.int64), weights
+        held = self._fit.held
+        if held is None:
+            return np.zeros((0, len(model.intercept))), np.zeros(0, np.int64), np.zeros(0)
+        rows = held.sample().R
+        X = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows.numbers), model.coef.shape[1]))
+        return (X @ model.coef.T).toarray() + model.intercept, rows.y.astype(np.int64), rows.weights[:, 0]
