@@ -19,7 +19,7 @@ from ..conversions.path_stability import PathStability
 from ..data.rows import Matrix
 from ..error_control.half_paths import Halves, first_halves, nearest_columns, way_down
 from ..error_control.judged import delta_of, only
-from ..error_control.scores import StabilityPaths
+from ..error_control.scores import StabilityPaths, Target
 from ..error_control.selecting import Selection, correlated_of, judged_task, widened
 from ..problem.state import slices
 from ..util.threads import Threads
@@ -152,8 +152,8 @@ class LongHalves:
 
     # ---- phase two -------------------------------------------------------------------------------------------------
 
-    def paths(self) -> StabilityPaths:
-        """Return how many halves select each followed column at each strength."""
+    def paths(self, target: Target) -> StabilityPaths:
+        """Return how many halves select each followed column at each strength, with the limit that serves a target."""
         count, K = len(self.columns), len(self.strengths)
         counts = np.zeros((K, count), np.int32)
         for half in self.halves:
@@ -162,12 +162,12 @@ class LongHalves:
                 counts[:, some] += _selected(begun, np.arange(some.start, some.stop), K).T
         sizes = counts.sum(1) / (2.0 * self.pairs)
         given = self.pairs, self.p, self.delta, self.limit
-        return StabilityPaths(self.strengths, sp.csr_array(counts), sizes, *given).with_ladder()
+        return StabilityPaths(self.strengths, sp.csr_array(counts), sizes, *given).serving(target)
 
     def answers(self, runs: list[Run]) -> list[Answer]:
         """Return the answer of each run: the selection of all rows, learned again from the sample."""
         conversion: PathStability = runs[0].conversion
-        sampled, paths = conversion.sampled(runs), self.paths()
+        sampled, paths = conversion.sampled(runs), self.paths(conversion.target)
         judged = self.judged._replace(columns=self.columns)
         features = self.columns[conversion.target.selected(paths)]
         held = np.flatnonzero(np.isin(sampled.columns, self.columns))

@@ -84,7 +84,8 @@ def stability_paths(halves: Halves, count: int, pool: Pool) -> StabilityPaths:
     parts = counts.astype(np.int32), np.divmod(keys, d)
     sizes = np.bincount(selected // d, minlength=len(strengths)) / (2.0 * halves.pairs)
     every = sp.csr_array(parts, shape=(len(strengths), d))
-    return StabilityPaths(strengths, every, sizes, halves.pairs, d, halves.delta, way.limit).with_ladder()
+    paths = StabilityPaths(strengths, every, sizes, halves.pairs, d, halves.delta, way.limit)
+    return paths.serving(halves.target)
 
 
 class Way(NamedTuple):
@@ -93,7 +94,7 @@ class Way(NamedTuple):
     top: float
     end: float
     limit: float
-    """The limit of the integral."""
+    """The largest limit of the integral."""
     solvers: list[HalfSolver]
     """The solvers of all models on the halves of these pairs, at the last strength."""
 
@@ -105,7 +106,7 @@ class Way(NamedTuple):
 def way_down(halves: Halves) -> Way:
     """Return the way of the first pairs down the strengths.
 
-    Where the integral exceeds its least limit, the columns that all of these halves select decide on the limit.
+    Where the integral exceeds its least limit, the columns that all of these halves select decide how far it may go.
     """
     solvers = halves.solvers(range(min(FIRST_PAIRS, halves.pairs)))
     every = [each for half in solvers for each in half]

@@ -5,11 +5,16 @@ mean number of features that a half selects.
 
     score_j = sum_k mu_k h(pi_j(lam_k)),    h(x) = (2x - 1)^2 above 1/2, else 0
     I       = sum_k mu_k b(q(lam_k)),       b(q) = q^2 / (p B) + (B - 1) q^4 / (B p^3)
-    efp_j   = I / max(score_j, I / p)
+    efp_j   = max(I / score_j, p P(|Z| > z_j)),    at most p
 
 mu is a measure on the strengths, uniform in lam^(1 - delta), of mass one on the strengths in use: those from the
 largest on for which I stays below a limit.  E(FP) <= I / t if features with a score of at least t are selected.  Scores
 are at most 1, so a small limit serves a strict target, and a large one finds more features where the target allows it.
+
+The bound takes pairs for independent of each other.  They are not: all of them share the rows.  So it is too small
+where few features are true.  The second term is what chance gives in a normal model: a column that does not matter has a
+normal Z in all rows, its halves (Z + W) / sqrt(2) and (Z - W) / sqrt(2) with W of the draw, and is selected where these
+exceed what makes q of p columns selected.  z_j is the Z that gives the score of feature j with infinitely many pairs.
 """
 
 from __future__ import annotations
@@ -18,9 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtr, ndtri
 
 LIMITS = 0.05, 0.4
 """The least and the largest limit of I."""
+_Z = np.arange(0.0, 40.0, 0.01)
+"""Values of Z at which scores are computed."""
 
 
 class StabilityPaths(NamedTuple):
@@ -65,9 +73,33 @@ class StabilityPaths(NamedTuple):
 
     def expected_false_positives(self) -> np.ndarray:
         """Return efp_j: how many false features are expected among those that are at least as stable as j."""
-        limit, scores = self.integral, self.scores()
-        least = limit / max(self.judged, 1)
-        return np.where(scores > least, limit / np.where(scores > least, scores, 1.0), float(self.judged))
+        scores, p = self.scores(), float(self.judged)
+        bounded = np.divide(self.integral, scores, out=np.full(len(scores), p), where=scores > 0.0)
+        return np.minimum(np.maximum(bounded, self._by_chance(scores)), p)
+
+    def _by_chance(self, scores: np.ndarray) -> np.ndarray:
+        """Return how many columns that do not matter have at least each score in a normal model.
+
+        The features whose score is above one half are not counted among those that chance selects.
+        """
+        mu, p, sure = self.measure, float(self.judged), np.flatnonzero(scores > 0.5)
+        others, rest = self.sizes[: len(mu)], max(p - len(sure), 1.0)
+        if sure.size:
+            own = self.counts[: len(mu)][:, sure].sum(axis=1) / (2.0 * self.pairs)
+            others = np.maximum(others - own, 0.0)
+        level = -np.sqrt(2.0) * ndtri(0.5 * np.clip(others / rest, 1e-300, 1.0))
+        share = ndtr(_Z[:, None] - level) + ndtr(-_Z[:, None] - level)
+        reached = np.maximum.accumulate((mu * np.square(np.maximum(2.0 * share - 1.0, 0.0))).sum(1))
+        z = np.interp(scores, reached, _Z)
+        return np.where(scores > 0.0, 2.0 * p * ndtr(-z), p)
+
+    def serving(self, target: Target) -> StabilityPaths:
+        """Return the paths with the limit that serves a target, up to the present one, and with their ladder.
+
+        The features that pass at the least limit decide.
+        """
+        count = len(target.selected(self._replace(limit=LIMITS[0]).with_ladder()))
+        return self._replace(limit=min(target.limit(count), self.limit)).with_ladder()
 
     def probabilities(self) -> np.ndarray:
         """Return the largest share of halves that select each feature, over the strengths in use."""
