@@ -495,7 +495,7 @@ def test_tokens_are_counted():
 
 def test_bad_examples_leave_no_trace():
     model = SparseClassifier()
-    for x in ({"a": np.nan}, {"a": "b"}, 3.0, "text", [["a"]], ([0.5], [1.0]), ([0], [1.0, 2.0]), ([-1], [1.0])):
+    for x in ({"a": np.nan}, {"a": ["b"]}, 3.0, "text", [["a"]], ([0.5], [1.0]), ([0], [1.0, 2.0]), ([-1], [1.0])):
         with pytest.raises((ValueError, TypeError)):
             model.learn_one(x, 1)
         assert vars(model).keys() == vars(SparseClassifier()).keys()

@@ -158,5 +158,5 @@ def test_chance_is_that_of_a_normal_model():
     paths = StabilityPaths(0.9 ** np.arange(3.0), sp.csr_array(counts), sizes, pairs, p, 1.0, 1e9).with_ladder()
     assert len(paths.measure) == 3
     efp = paths._by_chance(paths.scores())
-    for promised in (50.0, 500.0, 5000.0):
+    for promised in (50.0, 200.0, 600.0):
         assert abs((efp <= promised).sum() / promised - 1.0) < 5.0 / np.sqrt(promised) + 0.1

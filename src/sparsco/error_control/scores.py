@@ -12,9 +12,10 @@ largest on for which I stays below a limit.  E(FP) <= I / t if features with a s
 are at most 1, so a small limit serves a strict target, and a large one finds more features where the target allows it.
 
 The bound takes pairs for independent of each other.  They are not: all of them share the rows.  So it is too small
-where few features are true.  The second term is what chance gives in a normal model: a column that does not matter has a
-normal Z in all rows, its halves (Z + W) / sqrt(2) and (Z - W) / sqrt(2) with W of the draw, and is selected where these
-exceed what makes q of p columns selected.  z_j is the Z that gives the score of feature j with infinitely many pairs.
+where few features are true.  The second term is what chance gives in a normal model: a column that does not matter has
+a normal Z in all rows, its halves have (Z + W) / sqrt(2) and (Z - W) / sqrt(2) with W of the draw, and they select it
+where these exceed what makes q of p columns selected.  z_j is the Z that gives the score of feature j with infinitely
+many pairs.
 """
 
 from __future__ import annotations
