@@ -22,7 +22,7 @@ from .averaging import Answer
 from .choose import Choose, Outcome, Sampled
 
 MOST_PAIRS = 10_000
-KEPT_NONZEROS = 16_000_000
+KEPT_NONZEROS = 8_000_000
 """The nonzeros of the rows that are kept; a stream that has no more is judged as a whole."""
 NAMED = 20
 """The largest number of columns of a kind that a report lists."""
