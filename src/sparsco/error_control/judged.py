@@ -15,7 +15,7 @@ from ..data.randomness import Purpose, bits, uniform
 from ..solver.columns import ByColumn, gradient
 from ..solver.units import column_sums
 
-LEAST_ROWS = 10
+LEAST_ROWS = 5
 """The least number of rows in which a column must occur: a few rows cannot be halved."""
 _LEAST_VARIANCE = 1e-10
 """The least variance of a column, as a share of its mean square: below that it is rounding."""
