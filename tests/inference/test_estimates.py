@@ -167,6 +167,14 @@ def test_labels_that_are_separated_decide_nothing():
     assert np.isnan(found.weights[0])
 
 
+@pytest.mark.parametrize("far", [1.0, 1e2, 1e4])
+def test_separated_labels_decide_nothing_from_a_start_that_separates_them(far):
+    """A model of separated labels has a loss of almost zero, of which no step leaves a small share."""
+    own = design(Logistic())
+    found = estimates(own._replace(y=np.sign(own.Z[:, 0] + 0.1)), far * np.array([10.0, *np.zeros(K - 2), 1.0]))
+    assert np.isnan(found.weights[0])
+
+
 def test_steps_that_do_not_end_are_reported(monkeypatch):
     monkeypatch.setattr(unpenalised, "_STEPS", 2)
     with pytest.raises(ValueError, match="not found in 2 steps"):

@@ -1017,6 +1017,14 @@ def test_labels_cannot_move_the_cursor(here, capsys):
     assert "\x1b" not in capsys.readouterr().out
 
 
+def test_columns_cannot_move_the_cursor(here, capsys):
+    pytest.importorskip("pyarrow")
+    (here / "l.csv").write_text("label,x\x1b[2J\n" + "".join(f"{'ab'[k % 2]},{k % 2}\n" for k in range(1200)))
+    assert run("train", "l.csv", "-m", "m", "--quiet") == 0
+    found = capsys.readouterr().out
+    assert "chosen: x\\x1b[2J: numbers" in found and "\x1b" not in found
+
+
 def test_models_that_do_not_fit_together_are_refused(here, capsys):
     assert run("train", "data.svm", "-m", "m", "--quiet") == 0
     good = model_files.read("m")

@@ -19,7 +19,8 @@ _DENSE = 0.1
 _STEPS = 100
 _SETTLED, _ROUNDING, _VANISHED = 1e-9, 1e-13, 1e-9
 """A step that can lower the sum of the losses by at most the first share of their mean is the last one.  A step that
-raises the objective by at most the second share is not refused.  A loss of the third share of the first one is zero."""
+raises the objective by at most the second share is not refused.  A loss of the third share of that of no weights is
+zero."""
 _LEAST_DAMPING, _FIRST_REFUSAL, _MORE = 1e-12, 1e-4, 30.0
 
 
@@ -84,7 +85,7 @@ def optimum(design: Design, start: np.ndarray, tilt: np.ndarray | float = 0.0) -
     scales = np.where(scales > 0.0, scales, 1.0)
     p = design.Z @ theta
     losses = design.losses(p)
-    first = float(np.abs(losses).mean())
+    nothing = float(np.abs(design.losses(np.zeros(design.n))).mean())
     with np.errstate(over="ignore", invalid="ignore"):  # of steps that are refused
         for _ in range(_STEPS):
             size = float(np.abs(losses).mean())
@@ -94,7 +95,7 @@ def optimum(design: Design, start: np.ndarray, tilt: np.ndarray | float = 0.0) -
             p_moved = design.Z @ (theta - step)
             reached = design.losses(p_moved)
             rise = float((reached - losses).mean() - np.sum(tilt * step))
-            is_last = float(g @ step) <= _SETTLED / design.n * size or size <= _VANISHED * first
+            is_last = float(g @ step) <= _SETTLED / design.n * size or size <= _VANISHED * nothing
             if rise <= _ROUNDING * size:
                 theta, p, losses, damping = theta - step, p_moved, reached, max(damping / _MORE, _LEAST_DAMPING)
             else:

@@ -97,7 +97,7 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         lines.append("polished: " + ", ".join(f"{name} {value:.2g}" for name, value in outcome["optimum"].items()))
     if "intervals" in outcome:
         lines.append("{weights:,} intervals of level {level:g}, {from}".format_map(outcome["intervals"]))
-    lines += [f"chosen: {note}" for note in outcome["notes"]]
+    lines += [f"chosen: {printable(note)}" for note in outcome["notes"]]
     if "promise" in outcome:
         lines += _promise_lines(outcome["promise"])
     if "choice" in outcome:
