@@ -157,7 +157,7 @@ def test_the_stable_estimator_is_the_plain_one_with_a_conversion():
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    monkeypatch.setattr(PathStability, "sample_nonzeros", 6000)
+    monkeypatch.setattr(PathStability, "sample_nonzeros", 6000)  # the first 1000 rows are kept in any case
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])
@@ -173,20 +173,26 @@ def test_a_long_stream_selects_what_matters(small_sample, classes):
 
 @pytest.mark.parametrize("cut", [1, 333])
 def test_any_cut_of_a_long_stream_gives_the_same_bits(small_sample, cut):
-    X, y = rows(n=801, d=30, classes=2)
+    X, y = rows(n=1301, d=30, classes=2)
     model = StableSparseClassifier(fdr=0.1, random_state=1)
     assert same(in_chunks(model, X, y, cut, classes=[False, True]), copy.deepcopy(model).fit(X, y))
 
 
 def test_a_long_stream_continues_from_a_pickle_and_on_threads(small_sample):
-    X, y = rows(n=900, d=30)
+    X, y = rows(n=1400, d=30)
     plain = SparseRegressor(conversion=PathStability(efp=1.0))
     whole = copy.deepcopy(plain).partial_fit(X, y)
-    for at in (150, 500):  # before and after the sample is full
+    assert whole.fit_state.long is not None and whole.promise_["rows"] == 1400
+    for at in (150, 1200):  # before and after the sample is full
         first = pickle.loads(pickle.dumps(copy.deepcopy(plain).partial_fit(X[:at], y[:at])))
         assert same(first.partial_fit(X[at:], y[at:]), whole)
     threads = SparseRegressor(conversion=PathStability(efp=1.0), n_jobs=2).partial_fit(X, y)
     assert same(threads, whole)
+
+
+def test_few_rows_that_are_very_wide_are_all_judged(small_sample):
+    X, y = rows(n=400, d=60)
+    assert StableSparseRegressor(fdr=0.1, random_state=0).fit(X, y).promise_["rows"] == 400
 
 
 def test_columns_beyond_the_memory_are_left_out_and_said(small_sample, monkeypatch):
@@ -198,10 +204,17 @@ def test_columns_beyond_the_memory_are_left_out_and_said(small_sample, monkeypat
     assert set(range(TRUE)) <= set(model.get_support(indices=True).tolist())
 
 
-def test_columns_that_come_late_are_not_judged(small_sample):
+def test_probes_beyond_the_sample_are_not_there_and_said(small_sample):
     X, y = rows(n=1200, d=30)
+    with pytest.warns(UserWarning, match="probes are judged on rows in memory only"):
+        model = StableSparseRegressor(fdr=0.1, probes=True, random_state=0).fit(X, y)
+    assert "probes" not in model.promise_
+
+
+def test_columns_that_come_late_are_not_judged(small_sample):
+    X, y = rows(n=1500, d=30)
     model = SparseRegressor(conversion=PathStability(fdr=0.1))
-    model.partial_fit(X[:800, :25], y[:800]).partial_fit(X[800:], y[800:])
+    model.partial_fit(X[:1200, :25], y[:1200]).partial_fit(X[1200:], y[1200:])
     assert model.q_values_.shape == (30,) and (model.q_values_[25:] == 1.0).all() and model.get_support()[:TRUE].all()
 
 

@@ -498,3 +498,31 @@ def test_columns_of_texts_have_every_door_too(tmp_path):
         assert np.concatenate([own.margins_of(chunk.matrix)[:, 0] for chunk in stream]).tobytes() == expected.tobytes()
     assert any(name.startswith("about:") for name in model.feature_names_)
     assert from_json(to_json(trained.stream.description)) == trained.stream.description
+
+
+def test_a_text_between_other_columns_gives_a_dict_the_bits_of_its_frame():
+    rng = np.random.default_rng(0)
+    words = np.array(["buy", "now", "hello", "you", "cheap", "friend"])
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(size=600),
+            "message": [" ".join(rng.choice(words, 5)) for _ in range(600)],
+            "town": rng.choice(["Trier", "Ulm"], 600),
+            "size": rng.normal(size=600) / 3.0,
+        }
+    )
+    frame["label"] = frame["message"].str.contains("buy") & (frame["age"] + frame["size"] > 0.0)
+    model = train(frame, target="label", text="message", settings={"alpha": 0.001, "random_state": 0}).estimator
+    rows = frame.drop(columns="label")
+    one_by_one = [model.predict_proba_one(record)[True] for record in rows.head(200).to_dict("records")]
+    assert np.array_equal(one_by_one, model.predict_proba(rows.head(200))[:, 1])
+
+
+def test_a_frame_goes_on_by_its_description_or_not_at_all():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3)), columns=["age", "height", "width"])
+    frame["label"] = frame["age"] > 0.0
+    model = train(frame, target="label", settings={"alpha": 0.01, "random_state": 0}).estimator
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="go on with dicts"):
+        model.partial_fit(frame[["width", "height", "age"]], frame["label"])
+    assert np.array_equal(model.coef_, before)

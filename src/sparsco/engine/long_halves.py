@@ -63,6 +63,8 @@ class LongHalves:
         """For each half and each run, those that learn the strengths for its models."""
         for run in runs:
             self.add(run)
+        if conversion.probes:
+            first.warn("probes are judged on rows in memory only: this stream is longer, and has none.")
         if len(followed) < self.p:
             first.warn(
                 f"memory for {len(followed):,} of {self.p:,} columns: the others, which are far from being selected on "

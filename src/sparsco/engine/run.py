@@ -179,7 +179,8 @@ class Run:
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
-        nonzeros = self.sample_nonzeros(self.conversion)
+        nonzeros, pilot = self.sample_nonzeros(self.conversion), len(matrix.data) + len(matrix)
+        nonzeros = max(nonzeros, pilot) if nonzeros and self.conversion.joins_runs else nonzeros  # few, very wide rows
         self.reservoir = Reservoir(self.seed, self.columns_to_keep, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
@@ -318,7 +319,6 @@ class Run:
         return mean_loss(self.problem.loss, matrix, targets, weights, w, b)
 
     # ---- what conversions ask for: parts/run_view.py ---------------------------------------------------------------
-
     @property
     def _iterate(self) -> Iterate:
         return Iterate(self.problem, self.optimizer, self.state, self.block, self.t, self.d)

@@ -128,6 +128,11 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
+        if grows and not reset and self._fit.described is not None and is_table(X):
+            raise ValueError(
+                "this model learned a table by the description of its columns, which partial_fit does not use: go on "
+                "with dicts (learn_one), or with sparsco train --update."
+            )
         if grows and not reset and isinstance(self._fit.features, Columns):
             shape = shape_of(X)
             if len(shape) == 2 and shape[1] > self.n_features_in_:

@@ -28,7 +28,7 @@ def record_entries(
     names: list[str] = []
     values: list[float] = []
     try:
-        for column in description.features:
+        for column in sorted(description.features, key=lambda each: each.kind == TEXT):  # as in tables: texts come last
             cell: Any = record.get(column.name)
             if isinstance(cell, np.generic):
                 cell = cell.item()

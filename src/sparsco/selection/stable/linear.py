@@ -436,7 +436,8 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         fits = [stage for stage in answer.path if len(stage.features) <= k]
         if not fits:
             sizes = [len(stage.features) for stage in answer.path]
-            raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with a smaller n_features.")
+            how = "a smaller n_features" if self._fit.inside is None else "a stricter fdr or efp"
+            raise ValueError(f"k={k}: the path has the sizes {sizes}; fit with {how}.")
         twin, state = copy.copy(self), StableState(self._fit.seed)
         state.preparation, state.model = copy.deepcopy(self._fit.preparation), answer._replace(model=fits[0])
         state.finish()
