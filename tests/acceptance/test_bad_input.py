@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import sys
 import warnings
 from fractions import Fraction
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 
 import sparsco
 from sparsco import SparseClassifier, SparseRegressor
+from sparsco.cli import main
 from sparsco.conversions import Average, AverageSL, Last, Suffix, Threshold, TopK
 from sparsco.losses import Logistic, Quantile
 from sparsco.optimizers import FOBOS, NFTRL, ORDA, RDA, SSG, BatchFOBOS
@@ -524,3 +526,20 @@ def test_more_columns_than_memory():
             sparsco.SparseRegressor(storage="all").fit(X, [0.0, 1.0])
     for storage in ("auto", "seen"):
         assert sparsco.SparseRegressor(storage=storage, alpha=0.1).fit(X, [0.0, 1.0]).n_features_in_ == wide
+
+
+def test_a_first_row_with_stray_quotation_marks_is_named(tmp_path, capsys):
+    path = tmp_path / "quotes.csv"
+    path.write_text('a,b "x\n1,2\n3,4\n')
+    assert main(["train", str(path), "--target", "a", "-m", str(tmp_path / "no.model")]) == 2
+    assert "line 1: the first row cannot be read" in capsys.readouterr().err
+    assert not (tmp_path / "no.model").exists()
+
+
+def test_a_package_that_is_missing_is_named(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "table.csv"
+    path.write_text("a,target\n1,2\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    assert main(["train", str(path), "-m", str(tmp_path / "no.model")]) == 2
+    assert "CSV files are read by pyarrow, which is not installed: pip install pyarrow" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from .description import BOOLEAN, NO_NUMBER, NUMBERS, Description, listed
 from .files import STDIN, Block, Files, check_text, needed, opened
 from .libsvm import shown
 from .parsed import Parsed
+from .protocol import StreamError
 from .tabular import Tabular
 from .text import TextStream
 
@@ -111,7 +112,13 @@ class CsvStream(TextStream, Tabular):
         while self.quoted and text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
             stop = text.find(b"\n", stop) + 1
         row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
-        names = next(csv.reader([row], delimiter=self.delimiter, quoting=self._quoting), [])
+        try:
+            names = next(csv.reader([row], delimiter=self.delimiter, quoting=self._quoting), [])
+        except csv.Error as error:
+            raise StreamError(
+                f"{self.files.name(0)}, line 1: the first row cannot be read ({error}): mend its quotation marks, or "
+                "read it without quotes (quotes=False, --no-quotes)."
+            ) from None
         return names if self.header else [str(k) for k in range(len(names))], stop
 
     def _look(self, block: Block) -> None:

@@ -160,15 +160,19 @@ def _unpacked_input() -> Any:
     return _input[1]
 
 
+class MissingPackageError(ImportError, ValueError):
+    """An optional package is not installed; the command line treats it as an argument that is not valid."""
+
+
 def needed(package: str, what: str) -> Any:
-    """Return an optional package; raise an ImportError that names it if it is not installed."""
+    """Return an optional package; raise a MissingPackageError that names it if it is not installed."""
     import importlib
 
     try:
         return importlib.import_module(package)
     except ImportError:
         top = package.partition(".")[0]
-        raise ImportError(f"{what} are read by {top}, which is not installed: pip install {top}") from None
+        raise MissingPackageError(f"{what} are read by {top}, which is not installed: pip install {top}") from None
 
 
 @contextmanager

@@ -72,7 +72,9 @@ def summary(trained: Trained) -> dict[str, Any]:
     choice = next((each["choice"] for each in report["converted"] if "choice" in each), None)
     intervals = model.convert().intervals
     if intervals is not None:
-        found["intervals"] = {"level": intervals.level, "weights": len(intervals.features), "from": intervals.source}
+        decided = int(np.count_nonzero(~np.isnan(intervals.errors)))
+        found["intervals"] = {"level": intervals.level, "weights": decided, "from": intervals.source}
+        found["intervals"]["undecided"] = len(intervals.features) - decided
     if choice is not None:
         found["choice"] = choice
         found["sizes"] = [each._asdict() for each in trade_off(model)]
@@ -97,6 +99,11 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         lines.append("polished: " + ", ".join(f"{name} {value:.2g}" for name, value in outcome["optimum"].items()))
     if "intervals" in outcome:
         lines.append("{weights:,} intervals of level {level:g}, {from}".format_map(outcome["intervals"]))
+        if outcome["intervals"].get("undecided"):
+            lines.append(
+                f"no interval for {outcome['intervals']['undecided']:,} weights: these rows do not decide them "
+                "(combinations of other features, or features that separate the targets)"
+            )
     lines += [f"chosen: {printable(note)}" for note in outcome["notes"]]
     if "promise" in outcome:
         lines += _promise_lines(outcome["promise"])
