@@ -526,3 +526,14 @@ def test_a_frame_goes_on_by_its_description_or_not_at_all():
     with pytest.raises(ValueError, match="go on with dicts"):
         model.partial_fit(frame[["width", "height", "age"]], frame["label"])
     assert np.array_equal(model.coef_, before)
+
+
+def test_a_category_of_texts_is_doubted():
+    rng = np.random.default_rng(0)
+    words = np.array(["buy", "now", "hello", "friend", "cheap", "offer"])
+    frame = pd.DataFrame({"message": [" ".join(rng.choice(words, 8)) for _ in range(1200)]})
+    frame["town"] = [f"town {k}" for k in range(1200)]
+    frame["label"] = frame["message"].str.contains("buy")
+    lines = open_stream(frame, target="label").description.lines()
+    assert lines[0].endswith("which look like texts: --text message makes words of them")
+    assert "look like texts" not in lines[1]

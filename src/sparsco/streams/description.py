@@ -45,6 +45,8 @@ _FEWEST = 5
 _MOST_SEEN = 1000
 """The most categories of a column that a model remembers."""
 _MOST_LINES = 40
+_MANY_TEXTS, _LONG_TEXT = 50, 20
+"""Categories look like texts if so many are rare, and have so many characters on average."""
 _DATE_PARTS = (":month", ":weekday")
 
 
@@ -97,6 +99,8 @@ class Column(NamedTuple):
             found.append(f"as days since {day_text(self.origin)}, month and weekday")
         if self.rare:
             found.append(f"{len(self.rare)} rare ones pooled as {self.name}={POOL}")
+            if len(self.rare) >= _MANY_TEXTS and sum(map(len, self.rare)) >= _LONG_TEXT * len(self.rare):
+                found.append(f"which look like texts: --text {self.name} makes words of them")
         if self.holes and self.kind not in (TEXT, IGNORED):
             share = f"{100.0 * self.holes:.2g}% missing"
             by_indicator = f"with an indicator {self.name}?"
