@@ -537,3 +537,15 @@ def test_a_category_of_texts_is_doubted():
     lines = open_stream(frame, target="label").description.lines()
     assert lines[0].endswith("which look like texts: --text message makes words of them")
     assert "look like texts" not in lines[1]
+
+
+def test_a_trained_estimator_names_the_features_of_its_table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.normal(size=500), "town": rng.choice(["Trier", "Ulm"], 500)})
+    frame["label"] = (frame["town"] == "Ulm") ^ (rng.random(500) < 0.1)
+    model = train(frame, target="label", settings={"alpha": 0.01, "random_state": 0}).estimator
+    assert model.summary().lines[0].name in ("town=Trier", "town=Ulm")
+    assert set(model.intervals(0.9)["feature"]) <= {"age", "town=Trier", "town=Ulm"}
+    model.learn_one({"age": 0.5, "town": "Rome"}, True)
+    assert model.t_ == 501 and model.summary().lines
+    assert "town=Rome" in model.names_of_slots(np.arange(model.n_features_in_))

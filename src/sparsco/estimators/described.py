@@ -36,6 +36,11 @@ class Described:
         self._settle()
         return attributes(self) | {"_made": None, "_growing": None}
 
+    def known_names(self) -> list[str] | None:
+        """Return the names of the features in the order of the columns; None where the model has them, or none."""
+        self._settle()
+        return self.names
+
     def _settle(self) -> None:
         """Take over the names that rows to learn have brought."""
         if isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):

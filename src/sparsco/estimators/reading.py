@@ -177,7 +177,7 @@ class Readable(LinearBase):
         Features that are the same as another, or strongly correlated with one, or that never vary, are named.
         """
         _ = self._stability
-        names = self.column_names
+        names = self._known_names()
 
         def named(features: list[Any]) -> list[str]:
             numbers = {each for each in features if isinstance(each, int)}
@@ -199,6 +199,12 @@ class Readable(LinearBase):
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
+    def _known_names(self) -> Any:
+        """Return the names of all columns: of the data frame, or of the features of a table; None if there are none."""
+        described = self.fit_state.described
+        names = None if described is None else described.known_names()
+        return self.column_names if names is None or len(names) < self.n_features_in_ else names
+
     def names_of_slots(self, slots: np.ndarray, given: Any = None) -> list[str]:
         """Return the names of features by their slots; a column without a name is called by its number.
 
@@ -208,7 +214,7 @@ class Readable(LinearBase):
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
-        columns, names = features.to_columns(slots).tolist(), self.column_names if given is None else given
+        columns, names = features.to_columns(slots).tolist(), self._known_names() if given is None else given
         if names is not None and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         return [f"x{column}" if names is None else str(names[column]) for column in columns]
