@@ -23,7 +23,7 @@ from ..error_control.scores import StabilityPaths, Target
 from ..error_control.selecting import Selection, correlated_of, judged_task, widened
 from ..problem.state import slices
 from ..util.threads import Threads
-from .long_stream import strength_runs
+from .long_stream import begun, strength_runs
 from .run import Run
 
 BUDGET = 1 << 30
@@ -144,7 +144,7 @@ class LongHalves:
         """Return weights at some features and intercepts of one strength of the first half, for each run."""
         at = np.minimum(np.searchsorted(self.columns, features), max(len(self.columns) - 1, 0))
         known, found = self.columns[at] == features, []
-        for lanes in _begun(self.halves[0]):
+        for lanes in begun(self.halves[0]):
             m = lanes[0].targets.m // lanes[0].targets.copies
             number, copy = divmod(strength, lanes[0].targets.copies)
             w, b = lanes[number].weights_at(at)
@@ -159,9 +159,9 @@ class LongHalves:
         count, K = len(self.columns), len(self.strengths)
         counts = np.zeros((K, count), np.int32)
         for half in self.halves:
-            begun = _begun(half)
+            runs = begun(half)
             for some in slices(count):
-                counts[:, some] += _selected(begun, np.arange(some.start, some.stop), K).T
+                counts[:, some] += _selected(runs, np.arange(some.start, some.stop), K).T
         sizes = counts.sum(1) / (2.0 * self.pairs)
         given = self.pairs, self.p, self.delta, self.limit
         return StabilityPaths(self.strengths, sp.csr_array(counts), sizes, *given).serving(target)
@@ -188,10 +188,6 @@ def followed_rows(matrix: Matrix, place: np.ndarray, units: np.ndarray) -> Matri
     np.cumsum(kept, out=ends[1:])
     to = to[kept]
     return Matrix(ends[matrix.indptr], to.astype(np.uint32), matrix.data[kept] / units[to], len(units))
-
-
-def _begun(half: list[list[Run]]) -> list[list[Run]]:
-    return [[lane if lane.pilot is not None else lane.trained_copy() for lane in lanes] for lanes in half]
 
 
 def _selected(half: list[list[Run]], features: np.ndarray, strengths: int) -> np.ndarray:

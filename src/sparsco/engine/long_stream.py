@@ -81,6 +81,11 @@ def strength_runs(run: Run, strengths: np.ndarray, d: int) -> list[Run]:
     return found
 
 
+def begun(lanes: list[list[Run]]) -> list[list[Run]]:
+    """Return the runs; one that still collects rows is replaced by a copy that has learned them."""
+    return [[lane if lane.pilot is not None else lane.trained_copy() for lane in each] for each in lanes]
+
+
 class _Lane(NamedTuple):
     """The iterates of one strength: weights (features, models) in units, and intercepts."""
 
@@ -187,14 +192,11 @@ class LongStream:
 
     def weights_at(self, features: np.ndarray, strength: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return weights at some features and intercepts of one strength, for each run, in the units of the rows."""
-        return [(each.w, each.b) for each in self._lane(self._begun(), features, strength)]
+        return [(each.w, each.b) for each in self._lane(begun(self.lanes), features, strength)]
 
-    def _begun(self) -> list[list[Run]]:
-        return [[lane if lane.pilot is not None else lane.trained_copy() for lane in lanes] for lanes in self.lanes]
-
-    def _lane(self, begun: list[list[Run]], features: np.ndarray, strength: int) -> Iterator[_Lane]:
+    def _lane(self, every: list[list[Run]], features: np.ndarray, strength: int) -> Iterator[_Lane]:
         units = self.units[features][:, None]
-        for lanes in begun:
+        for lanes in every:
             m = lanes[0].targets.m // lanes[0].targets.copies
             number, at = divmod(strength, lanes[0].targets.copies)
             w, b = lanes[number].weights_at(features)
@@ -222,8 +224,8 @@ class LongStream:
     def _best(self, runs: list[Run], answers: list[Answer], held: SampleRows) -> list[Answer]:
         """Return the best answers by held-out rows, where ``answers`` are those of the sample."""
         conversion = runs[0].conversion
-        begun, rows = self._begun(), _Held(held, runs)
-        judged = self._judge(begun, rows, answers)
+        lanes, rows = begun(self.lanes), _Held(held, runs)
+        judged = self._judge(lanes, rows, answers)
         chosen = choose(judged, conversion.rule_of_losses)
         report = self._report(judged, chosen, answers[0].report["choice"])
         answers[0] = answers[0]._replace(report={"choice": report})
@@ -238,11 +240,11 @@ class LongStream:
             return [each._replace(w=0.0 * each.w, b=b) for each, b in zip(answers, rows.intercepts, strict=True)]
         for some in slices(runs[0].d):
             features = np.arange(some.start, some.stop)
-            for answer, lane in zip(answers, self._lane(begun, features, chosen.depth - 1), strict=True):
+            for answer, lane in zip(answers, self._lane(lanes, features, chosen.depth - 1), strict=True):
                 answer.w[some], answer.b[:] = lane
         return answers
 
-    def _judge(self, begun: list[list[Run]], rows: _Held, answers: list[Answer]) -> Judged:
+    def _judge(self, every: list[list[Run]], rows: _Held, answers: list[Answer]) -> Judged:
         """Return the losses on held-out rows: no features, the sample's solution, and each strength."""
         d, count = len(answers[0].w), len(self.strengths)
         candidates = [EMPTY, _ON_SAMPLE, *(Candidate(1.0, k + 1, False) for k in range(count))]
@@ -250,11 +252,11 @@ class LongStream:
         nothing = [(np.zeros((len(rows.features), len(b))), b) for b in rows.intercepts]
         losses = [rows.losses(nothing)]
         losses.append(rows.losses([(answer.w[rows.features], answer.b) for answer in answers]))
-        losses += [rows.losses(self._lane(begun, rows.features, k)) for k in range(count)]
+        losses += [rows.losses(self._lane(every, rows.features, k)) for k in range(count)]
         used = np.zeros(count)
         for some in slices(d):
             is_used, features = np.zeros((some.stop - some.start, count), bool), np.arange(some.start, some.stop)
-            for lanes in begun:
+            for lanes in every:
                 first = 0
                 for lane in lanes:  # each is read once, for all of its strengths
                     copies = lane.targets.copies

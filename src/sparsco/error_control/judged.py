@@ -12,6 +12,7 @@ import numpy as np
 
 from ..choice.problem import Task, entries_of
 from ..data.randomness import Purpose, bits, uniform
+from ..data.rows import Matrix
 from ..solver.columns import ByColumn, gradient
 from ..solver.units import column_sums
 
@@ -94,16 +95,9 @@ def narrowed(task: Task, judged: Judged) -> Task:
 
 def only(task: Task, columns: np.ndarray) -> Task:
     """Return the task with some of its columns."""
-    place = np.full(task.d, -1, np.int64)
-    place[columns] = np.arange(len(columns))
-    to = place[task.indices]
-    kept = to >= 0
-    ends = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=ends[1:])
-    indices = to[kept].astype(task.indices.dtype)
-    return task._replace(
-        indptr=ends[task.indptr], indices=indices, data=task.data[kept], units=np.ascontiguousarray(task.units[columns])
-    )
+    rows = Matrix(task.indptr, task.indices, task.data, task.d).narrowed(columns)
+    units = np.ascontiguousarray(task.units[columns])
+    return task._replace(indptr=rows.indptr, indices=rows.indices, data=rows.data, units=units)
 
 
 def with_probes(task: Task, seed: int) -> Task:

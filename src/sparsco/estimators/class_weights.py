@@ -19,7 +19,7 @@ class ClassTally(NamedTuple):
     total: float = 0.0
     """The sum of the weights of all rows, as the user gives them."""
     seen: np.ndarray = _NONE
-    """The same by class."""
+    """The sums of these weights, by class."""
     given: np.ndarray = _NONE
     """The sums of the weights that rows were learned with, by class."""
 
