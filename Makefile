@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-for-developers
+DOCS_STAMP := $(VENV)/.installed-for-the-site
 DEMO_STAMP := $(VENV)/.installed-for-the-demo
 OLDEST ?= .venv-oldest
 OLDEST_STAMP := $(OLDEST)/.installed
@@ -17,11 +18,12 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
+.PHONY: help docs demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
 
 help:
 	@echo "make demo           train on generated data, print a table, write $(REPORT)"
 	@echo "make test           the test suite"
+	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
 	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
 	@echo "make lint           ruff and mypy"
@@ -52,6 +54,10 @@ $(DEMO_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -e '.[plots]'
 	touch $@
 
+$(DOCS_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	touch $@
+
 $(OLDEST_STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { echo "the oldest NumPy needs Python 3.11 or 3.12: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(OLDEST)
@@ -61,6 +67,10 @@ $(OLDEST_STAMP): pyproject.toml
 
 demo: $(DEMO_STAMP)
 	$(BIN)/python -m sparsco.cli.demo --out $(REPORT)
+
+docs: $(DOCS_STAMP)
+	PATH="$(abspath $(BIN)):$$PATH" OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
 
 test: $(STAMP)
 	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
@@ -121,5 +131,5 @@ reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html
 
 clean:
-	rm -rf $(VENV) $(OLDEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html defaults.json optimum.json
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/gallery docs/api/generated docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html defaults.json optimum.json
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
