@@ -37,7 +37,8 @@ for name, label in names.items():
     print(f"{label:25} {results[label][0]:5} features, {results[label][1]:.2f}% errors on new rows")
 
 # %%
-# The averages have a weight for every feature. The conversions at the left have about as few as matter.
+# The averages have a weight for every feature, and the last iterate for most: it says so in a
+# warning. The conversions at the left have about as few as matter.
 fig, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 for label, (features, error) in results.items():
     axes.plot(features, error, "o")
