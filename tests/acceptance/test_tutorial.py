@@ -1,4 +1,4 @@
-"""The tutorial runs as it stands, and what it shows is what comes out, but for the numbers."""
+"""The pages of commands run as they stand, and their output is as they show it, but for the numbers."""
 
 from __future__ import annotations
 
@@ -24,35 +24,41 @@ def numbers(line: str) -> list[float]:
     return [] if "rows/s" in line else [float(each.replace(",", "")) for each in found]
 
 
-@pytest.mark.long
-def test_the_tutorial_runs_as_it_stands(tmp_path):
-    blocks = re.findall(r"```(sh|text)\n(.*?)```", (REPOSITORY / "docs/tutorial.md").read_text(), re.DOTALL)
-    folder = Path(sys.executable).parent
-    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "c")}
-    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
-    here = tmp_path / "tutorial"
+def run_page(name: str, folder: Path) -> list[tuple[str, str]]:
+    """Run the commands of a page in order, compare the output that it shows, and return commands and outputs."""
+    blocks = re.findall(r"```(sh|text)\n(.*?)```", (REPOSITORY / "docs" / name).read_text(), re.DOTALL)
+    programs = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(folder / "c")}
+    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    here = folder / "page"
     here.mkdir()
-    outputs: list[str] = []
-    judged: dict[str, set[str]] = {}
+    ran: list[tuple[str, str]] = []
     for kind, text in blocks:
         if kind == "sh":
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", text],
-                cwd=here,
-                env=environment,
-                text=True,
-                capture_output=True,
-            )
+            command = ["bash", "-euo", "pipefail", "-c", text]
+            done = subprocess.run(command, cwd=here, env=environment, text=True, capture_output=True)
             assert done.returncode == 0, f"{text}\n{done.stderr}"
-            outputs = (done.stderr + done.stdout).splitlines()
-            for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", text):
-                figures = re.findall(r"1,000 rows, (error .*)", done.stderr + done.stdout)
-                judged.setdefault("".join(model), set()).update(figures)
+            ran.append((text, done.stderr + done.stdout))
         else:
+            outputs = ran[-1][1].splitlines()
             assert [shape(line) for line in text.splitlines()] == [shape(line) for line in outputs], "\n".join(outputs)
             for line, output in zip(text.splitlines(), outputs, strict=True):
                 assert numbers(output) == pytest.approx(numbers(line), rel=0.05), output
+    assert ran
+    return ran
+
+
+def test_the_first_page_runs_as_it_stands(tmp_path):
+    run_page("start.md", tmp_path)
+
+
+@pytest.mark.long
+def test_the_tutorial_runs_as_it_stands(tmp_path):
+    judged: dict[str, set[str]] = {}
+    for command, output in run_page("tutorial.md", tmp_path):
+        for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", command):
+            judged.setdefault("".join(model), set()).update(re.findall(r"1,000 rows, (error .*)", output))
     # train, inspect and evaluate say the same of one model; 30% of the messages are spam
     assert {name: len(figures) for name, figures in judged.items()} == {"spam": 1, "small": 1}
     assert all(float(re.match(r"error ([\d.]+)%", *figures)[1]) < 5.0 for figures in judged.values())
-    assert "<svg" in (here / "compared.html").read_text()
+    assert "<svg" in (tmp_path / "page" / "compared.html").read_text()
