@@ -1,0 +1,71 @@
+"""Open pages in headless Chromium, at three widths, light and dark, and report what a reader would stumble over.
+
+    python docs/check_pages.py [--axe axe.min.js] [--shots FOLDER] PAGE.html ...
+
+It needs playwright and a Chromium (``--chromium PATH``).  Reported are horizontal scrolling, errors of the console,
+requests to the outside and, with axe-core, text of too little contrast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+WIDTHS = (390, 820, 1440)
+_CONTRAST = """async () => (await axe.run(document, {runOnly: ["color-contrast"]})).violations
+    .flatMap(each => each.nodes.map(node => node.target.join(" ") + ": " + node.any.map(a => a.message).join("; ")))"""
+
+
+def look(browser: Any, page: Path, width: int, scheme: str, axe: str | None, shots: Path | None) -> list[str]:
+    """Return a line for each problem of one page at one width in one colour scheme."""
+    found: list[str] = []
+    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    tab.on("console", lambda message: found.append(f"console: {message.text}") if message.type == "error" else None)
+    tab.on("pageerror", lambda error: found.append(f"error: {error}"))
+    tab.on(
+        "request",
+        lambda request: None if request.url.startswith(("file:", "data:")) else found.append(f"loads {request.url}"),
+    )
+    tab.goto(page.resolve().as_uri())
+    beyond = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    if beyond > 0:
+        found.append(f"scrolls sideways by {beyond} pixels")
+    if axe is not None:
+        tab.add_script_tag(content=axe)
+        found += [f"contrast: {each}" for each in tab.evaluate(_CONTRAST)]
+    if shots is not None:
+        shots.mkdir(parents=True, exist_ok=True)
+        tab.screenshot(path=shots / f"{page.parent.name}-{page.stem}-{width}-{scheme}.png")
+    tab.close()
+    return [f"{page} ({width}, {scheme}): {each}" for each in found]
+
+
+def main() -> int:
+    """Look at all pages, and return 1 if one of them has a problem."""
+    from playwright.sync_api import sync_playwright
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("pages", nargs="+", type=Path)
+    parser.add_argument("--chromium", default="/usr/bin/chromium", help="the browser (default: %(default)s)")
+    parser.add_argument("--axe", type=Path, help="axe.min.js of the npm package axe-core, for the contrast")
+    parser.add_argument("--shots", type=Path, help="a folder for screenshots")
+    given = parser.parse_args()
+    axe = given.axe.read_text(encoding="utf-8") if given.axe else None
+    problems = 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=given.chromium, args=["--no-sandbox", "--disable-gpu"])
+        for page in given.pages:
+            for width in WIDTHS:
+                for scheme in ("light", "dark"):
+                    for line in look(browser, page, width, scheme, axe, given.shots):
+                        problems += 1
+                        print(line)
+        browser.close()
+    print(f"{len(given.pages)} pages, {problems} problems")
+    return int(problems > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
