@@ -16,6 +16,7 @@ from .base import LinearBase
 from .converted import named_promise
 from .intervals import intervals_of, table_of
 from .summary import Summary, summary_of
+from .weight_bars import weights
 
 _MANY_CELLS = 1 << 26
 """The number of weights above which ``margins_of`` builds no dense array of all weights."""
@@ -254,6 +255,20 @@ class Readable(LinearBase):
         """
         found = None if intervals is None else intervals_of(self, intervals, also, split)
         return summary_of(self, top, found, names)
+
+    def plot(self, *, axes: Any = None, top: int = 20, names: Any = None) -> Any:
+        """Draw the strongest features as bars with signs, and return the axes; this needs matplotlib.
+
+        Parameters
+        ----------
+        axes : matplotlib axes, optional
+            The axes to draw on; by default a new figure.
+        top : int
+            The number of features that are drawn.
+        names : sequence of str, optional
+            The names of all columns, if the model does not know them, as in :meth:`summary`.
+        """
+        return weights(self, axes=axes, top=top, names=names)
 
     def intervals(self, level: float = 0.95, also: Iterable[Any] = (), split: bool = False) -> np.ndarray:
         """Return the intervals of the weights without a penalty, one record for each feature and output.

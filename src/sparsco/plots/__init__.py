@@ -4,6 +4,7 @@ Each function draws on ``axes``, or on a new figure of pyplot, which a notebook 
 ``matplotlib.pyplot.show()``.
 """
 
+from ..estimators.weight_bars import weights
 from .paths import coefficient_path, error_vs_nonzeros, selection_stability
 from .risk import Curves, draw, risk_vs_features, risks
 from .selections import selection_frequencies
@@ -19,4 +20,5 @@ __all__ = [
     "risks",
     "selection_frequencies",
     "selection_stability",
+    "weights",
 ]

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .axes import axes_or_new
+from ..util.axes import axes_or_new
 
 
 @runtime_checkable

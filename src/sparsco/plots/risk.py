@@ -10,8 +10,8 @@ import numpy as np
 
 from ..conversions.thinning import second_moments
 from ..estimators import sparsify
+from ..util.axes import axes_or_new
 from ..util.validation import check_count
-from .axes import axes_or_new
 
 Curves = dict[str, list[tuple[float, float]]]
 """Points (features, risk) of each curve, by name."""

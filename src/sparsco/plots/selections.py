@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .axes import axes_or_new
+from ..util.axes import axes_or_new
 
 _LEAST_SHARE, _MOST_GREY, _MOST_NAMES = 0.1, 200, 20
 """The least share of halves of a path that is drawn, and how many paths are drawn in grey and named."""

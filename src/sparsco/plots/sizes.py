@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.summary import Size, trade_off
-from .axes import axes_or_new
+from ..util.axes import axes_or_new
 
 
 def loss_vs_size(model: Any, *, axes: Any = None) -> Any:

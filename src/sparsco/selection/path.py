@@ -156,6 +156,12 @@ class Path:
                 "other features."
             )
 
+    def plot(self, *, axes: Any = None, chosen: float | None = None) -> Any:
+        """Draw the weights against the strength of the penalty, and return the axes; this needs matplotlib."""
+        from ..plots.paths import coefficient_path
+
+        return coefficient_path(self, axes=axes, chosen=chosen)
+
     def table(self) -> list[dict[str, float]]:
         """Return a dict for each strength: the columns of a table."""
         columns = {

@@ -214,7 +214,18 @@ def _cell(x: float | None, form: str = ".5f") -> str:
 
 def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
     """Write the table and the plot as one HTML file, and return its path."""
-    return html.write(path, "Methods compared", [*_plots(outcomes), html.table(Outcome._fields, outcomes)])
+    heads = ("method", "strength (alpha)", "features", "error before learning", "test error", "seconds", "remark")
+    return html.write(path, headline(outcomes), [*_plots(outcomes), html.table(heads, outcomes)])
+
+
+def headline(outcomes: Sequence[Outcome]) -> str:
+    """Return the comparison in one sentence: the method of least error, and its number of features."""
+    judged = [(each.progressive if each.test is None else each.test, each) for each in outcomes]
+    known = [(error, each.nonzeros, each.method) for error, each in judged if error is not None and each.nonzeros]
+    if not known:
+        return f"{len(outcomes)} methods compared"
+    error, size, method = min(known)
+    return f"Of {len(outcomes)} models, {method} with {size:,} features has the least error: {error:.4g}"
 
 
 @html.with_plots
@@ -233,8 +244,8 @@ def _plots(outcomes: Sequence[Outcome]) -> list[str]:
         points = sorted(point for point in points if point[1] is not None)
         if points:
             axes.plot(*zip(*points, strict=True), "o-", label=method)
-    ylabel = "test error" if has_test else "progressive error"
-    axes.set(xscale="symlog", xlabel="features (nonzero weights)", ylabel=ylabel)
+    ylabel = "error on test rows" if has_test else "error on rows before they were learned"
+    axes.set(xscale="symlog", xlabel="features with a weight", ylabel=ylabel)
     axes.legend()
     figure.tight_layout()
-    return [html.figure(figure, "Error against nonzeros.")]
+    return [html.figure(figure, "Error against the number of features: the lower left is best.")]

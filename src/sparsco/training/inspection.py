@@ -12,6 +12,7 @@ import numpy as np
 from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
 from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
+from ..estimators.weight_bars import draw_weights
 from ..parts.part import is_record
 from ..streams.description import listed
 from ..util import html as html
@@ -336,16 +337,40 @@ def shown(name: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def headline(found: Mapping[str, Any]) -> str:
+    """Return a model in one sentence: how many features predict what, with which error.
+
+    >>> found = {"task": "classification", "selected": 37, "features": 18204, "intercept": {"spam": 0.1},
+    ...          "training": {"test": {"error": 0.019}}}
+    >>> headline(found)
+    '37 of 18,204 features predict spam with 1.9% error on test rows'
+    """
+    outcome, outputs = found.get("training", {}), list(found["intercept"])
+    what = f"{len(outputs)} {'classes' if _classifies(found) else 'outputs'}"
+    if len(outputs) == 1:
+        what = outputs[0] if _classifies(found) else "the target"
+    of = outcome.get("features", found["features"])  # a file of names holds those that have a weight
+    sentence = f"{found['selected']:,} of {of:,} features predict {what}"
+    for name, where in (("test", "on test rows"), ("progressive", "on rows before they were learned")):
+        judged = outcome.get(name, {})
+        if "error" in judged:
+            return f"{sentence} with {100.0 * judged['error']:.2g}% error {where}"
+        if "rmse" in judged:
+            return f"{sentence} with a root mean squared error of {judged['rmse']:.3g} {where}"
+    return sentence
+
+
+def _classifies(found: Mapping[str, Any]) -> bool:
+    return bool(found["task"] == "classification")
+
+
 def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
-    """Write the model as one HTML file, with plots of its progress and of its largest weights; return its path."""
+    """Write the model as one HTML file, its headline and its plots first, and return its path."""
     found, outputs = description(content, top), _outputs(content)
     outcome = found.get("training", {})
-    facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]
-    facts += [[name.replace("_", " "), value] for name, value in outcome.get("chosen", {}).items()]
-    facts += [[name, figures(outcome[name])] for name in ("progressive", "test") if name in outcome]
-    facts += [["promised", promise_in_words(outcome["promise"])]] if "promise" in outcome else []
-    facts += [["warning", sentence] for sentence in outcome.get("warnings", ())]
-    blocks = [html.table(["", ""], facts)]
+    blocks = [html.text(f"Learned from {found['examples']:,} examples.")]
+    blocks += [html.text(f"Warning: {sentence}") for sentence in outcome.get("warnings", ())]
+    blocks += [html.text(f"Promised: {promise_in_words(outcome['promise'])}")] if "promise" in outcome else []
     blocks += _plots(found, outcome, outputs)
     more = [name for name in ("q_value", "probability") if all(name in each for each in found["top"])]
     rows = [
@@ -353,7 +378,7 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
         for each in found["top"]
     ]
     heads = ["feature", *outputs, *(_PROMISE_HEADS[name] for name in more)]
-    blocks += [html.heading("Features by the size of their weights"), html.table(heads, rows)]
+    blocks += [html.heading("Features, the strongest first"), html.table(heads, rows)]
     if found["intervals"]:
         about = f"{100.0 * found['intervals']['level']:g}% intervals of the weights without a penalty"
         blocks += [html.heading(about), html.text(found["intervals"]["from"])]
@@ -362,7 +387,16 @@ def write_page(path: str | Path, content: Mapping[str, Any], top: int) -> Path:
         rows = [[each["size"], each["loss"], each["error"], "chosen" * each["chosen"]] for each in found["sizes"]]
         heads = ["features", "loss on held-out rows", "standard error", ""]
         blocks += [html.heading("Models by their number of features"), html.table(heads, rows)]
-    return html.write(path, "A sparse model", blocks)
+    blocks.append(html.details("How it was learned", html.table(["", ""], _facts(found, outcome))))
+    return html.write(path, headline(found), blocks)
+
+
+def _facts(found: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[list[Any]]:
+    """Return the settings and figures of a training, as lines of a table."""
+    facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]
+    facts += [[name.replace("_", " "), value] for name, value in outcome.get("chosen", {}).items()]
+    facts += [[name, figures(outcome[name])] for name in ("progressive", "test") if name in outcome]
+    return [*facts, *(["intercept: " + name, value] for name, value in found["intercept"].items())]
 
 
 @html.with_plots
@@ -372,31 +406,25 @@ def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[s
     from ..plots.sizes import draw_sizes
 
     blocks, table = [], outcome.get("table", [])
+    largest = found["top"][:20]
+    if largest and len(outputs) == 1:
+        figure = Figure(figsize=(7, 0.28 * len(largest) + 1), layout="constrained")
+        weights = [next(iter(each["weights"].values())) * each.get("spread", 1.0) for each in largest]
+        draw_weights([each["name"] for each in largest], weights, figure.subplots(), outputs[0])
+        blocks.append(html.figure(figure, "The strongest features, by weight times spread."))
+    if found["sizes"]:
+        figure = Figure(figsize=(7, 3.5), layout="constrained")
+        draw_sizes([Size(**each) for each in found["sizes"]], figure.subplots())
+        blocks.append(html.figure(figure, "Fewer features and their price: --size K -o FILE writes a smaller model."))
     if len(table) > 1:
-        figure = Figure(figsize=(7, 3))
+        figure = Figure(figsize=(7, 3), layout="constrained")
         left, right = figure.subplots(1, 2)
         rows = [line["rows"] for line in table]
         left.plot(rows, [line["mistake"] for line in table], "o-", label="since the last line")
         left.plot(rows, [line["mean_mistake"] for line in table], label="all so far")
-        left.set(xscale="log", xlabel="rows", ylabel="error" if found["task"] == "classification" else "RMSE")
+        left.set(xscale="log", xlabel="rows", ylabel="error" if _classifies(found) else "root mean squared error")
         left.legend()
         right.plot(rows, [line["nonzeros"] for line in table], "o-")
-        right.set(xscale="log", xlabel="rows", ylabel="nonzero weights")
-        figure.tight_layout()
-        blocks.append(html.figure(figure, "Progressive validation: rows are judged before they are learned."))
-    if found["sizes"]:
-        figure = Figure(figsize=(7, 3.5))
-        draw_sizes([Size(**each) for each in found["sizes"]], figure.subplots())
-        blocks.append(html.figure(figure, "Fewer features and their price: --size K -o FILE writes a smaller model."))
-    largest = found["top"][:20][::-1]
-    if largest and len(outputs) == 1:
-        figure = Figure(figsize=(7, 0.25 * len(largest) + 1))
-        axes = figure.subplots()
-        names = [printable(each["name"])[:40].replace("$", "\\$") for each in largest]
-        weights = [next(iter(each["weights"].values())) for each in largest]
-        axes.barh(range(len(names)), weights)
-        axes.set_yticks(range(len(names)), names)
-        axes.set_xlabel("weight")
-        figure.tight_layout()
-        blocks.append(html.figure(figure, "The largest weights."))
+        right.set(xscale="log", xlabel="rows", ylabel="features with a weight")
+        blocks.append(html.figure(figure, "While it was learned: rows are judged before they are learned."))
     return blocks

@@ -73,7 +73,15 @@ def write_page(file: Any, path: Path, chosen: float | None = None, names: Mappin
         largest = np.argsort(-np.abs(coef.data))[:50]
         rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
         blocks += [html.heading(f"The model of alpha = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
-    return html.write(file, "A path of sparse models", blocks)
+    return html.write(file, headline(table, chosen), blocks)
+
+
+def headline(table: list[dict[str, float]], chosen: float | None) -> str:
+    """Return the path in one sentence: how many models, and the one that was chosen."""
+    sizes = [int(each["nonzeros"]) for each in table]
+    sentence = f"{len(table)} models with {min(sizes):,} to {max(sizes):,} features"
+    taken = [each for each in table if each["alpha"] == chosen]
+    return f"{sentence}; the one with {int(taken[0]['nonzeros']):,} was chosen" if taken else sentence
 
 
 def _plots(path: Path, chosen: float | None) -> list[str]:

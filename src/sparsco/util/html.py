@@ -18,13 +18,25 @@ from typing import Any, NamedTuple
 from .atomic_files import write_text
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .75rem; border-bottom: 1px solid #ddd; text-align: right; }
+:root { color-scheme: light dark; --ink: #1f2937; --soft: #4b5563; --paper: #ffffff; --line: #d1d5db; --rule: #6b7280;
+  --good: #dcf2e1; --bad: #fbe0d9; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e5e7eb; --soft: #b6bec9; --paper: #14181f; --line: #374151;
+  --rule: #9ca3af; --good: #1c4a2b; --bad: #5c2419; } }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  color: var(--ink); background: var(--paper); overflow-wrap: anywhere; }
+h1 { font-size: clamp(1.4rem, 4vw, 2rem); line-height: 1.25; margin: 0 0 1rem; }
+h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: .9rem; }
+th, td { padding: .3rem .75rem; border-bottom: 1px solid var(--line); text-align: right; overflow-wrap: normal; }
 th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 2px solid #888; }
-td.agrees { background: #e6f4e6; } td.differs { background: #fbe3dd; } td.diverged { background: #fbe3dd; }
-figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: #555; }
+thead th { border-bottom: 2px solid var(--rule); }
+td.agrees { background: var(--good); } td.differs, td.diverged { background: var(--bad); }
+figure { margin: 1.5rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
+figure svg { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; }
+details { margin: 1rem 0; } summary { cursor: pointer; color: var(--soft); }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .85rem; }
+@media print { body { max-width: none; margin: 0; } details > * { display: block; } }
 """
 
 
@@ -56,7 +68,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a table; the first column names the row."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "\n".join("<tr>" + "".join(map(_entry, row)) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    # the frame can be reached by the keyboard, since a wide table scrolls in it
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    )
 
 
 def _entry(value: Any) -> str:
@@ -101,11 +116,13 @@ def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
 
 
 def page(title: str, blocks: Iterable[str]) -> str:
-    """Return the whole document."""
+    """Return the whole document; the title is its headline."""
     body = "\n".join(blocks)
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n<body><main><h1>{escape(title)}</h1>\n{body}\n</main>"
+        "<footer><p>Written by sparsco.</p></footer></body></html>\n"
     )
 
 

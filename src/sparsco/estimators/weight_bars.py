@@ -1,0 +1,42 @@
+"""The plot of weights as bars with signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..util.axes import axes_or_new
+from ..util.progress import printable
+
+_FOR, _AGAINST = "#2563eb", "#c2410c"
+"""The colours of positive and negative weights; they differ in lightness, too."""
+_LONGEST = 40
+"""The number of characters of a name that are shown."""
+
+
+def weights(model: Any, *, axes: Any = None, top: int = 20, names: Any = None) -> Any:
+    """Draw the strongest features of a model as bars with signs, and return the axes.
+
+    ``model`` is a fitted or loaded ``SparseClassifier`` or ``SparseRegressor``.  Bars are weights times the spread of
+    their feature where spreads are known, as in ``model.summary()``; ``names`` are names of the columns for it.
+    """
+    lines = model.summary(names=names).lines[:top]
+    several = len({line.output for line in lines}) > 1
+    effects = [line.effect if np.isfinite(line.effect) else line.weight for line in lines]
+    called = [f"{line.name} for {line.output}" if several else line.name for line in lines]
+    return draw_weights(called, effects, axes_or_new(axes), None if several or not lines else lines[0].output)
+
+
+def draw_weights(names: Sequence[str], effects: Sequence[float], axes: Any, predicted: str | None) -> Any:
+    """Draw one bar for each feature, the first at the top, and return the axes."""
+    places = range(len(names) - 1, -1, -1)
+    axes.barh(places, effects, color=[_FOR if effect > 0 else _AGAINST for effect in effects])
+    # names are data: a dollar sign would begin a formula
+    axes.set_yticks(list(places), [printable(name)[:_LONGEST].replace("$", "\\$") for name in names])
+    axes.axvline(0.0, color="gray", linewidth=0.8)
+    about = "" if predicted is None else f" (right: {printable(predicted)[:_LONGEST]})".replace("$", "\\$")
+    axes.set_xlabel(f"weight x spread{about}")
+    axes.grid(alpha=0.3, axis="x")
+    return axes
