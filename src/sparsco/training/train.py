@@ -373,7 +373,7 @@ class Training:
             yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
 
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
-        matrix, y, weights, _ = part
+        matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
             self._check(part)
         y = labels(y) if self.model.classifies else as_numbers(y)
