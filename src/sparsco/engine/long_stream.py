@@ -109,7 +109,8 @@ class LongStream:
         self.units = np.where(sums[0] > 0.0, units, 0.0)
         """The unit of each feature; 0 for one that has not been seen."""
         self.standardize, self.sampled_rows = conversion.standardize, task.n
-        self.held = Reservoir(first.seed, first.columns_to_keep, conversion.sample_nonzeros // 2, 0)
+        kind = first.pilot_rows.targets.dtype
+        self.held = Reservoir(first.seed, first.columns_to_keep, conversion.sample_nonzeros // 2, 0, kind=kind)
         self.n = first.examples
         self.lanes: list[list[Run]] = []
         """For each run, those that learn the strengths for its models."""

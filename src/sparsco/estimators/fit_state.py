@@ -151,6 +151,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    has_offset: bool = False
+    """Whether rows have an offset."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 

@@ -146,7 +146,7 @@ class ExampleStream(Pieces):
                 is_tuple = isinstance(example, Collection) and not isinstance(example, Mapping | str)
                 if not is_tuple or len(example) not in (2, 3, 4):
                     raise ValueError(f"it is a {type(example).__name__}: give (x, y), y None where there is no label")
-                x, y, weight, offset = (*example, *(1.0, 0.0)[len(example) - 2 :])
+                x, y, weight, offset = list(example) + [1.0, 0.0][len(example) - 2 :]
                 entries, named = _entries(x)
                 labels.append(self._label(y))
                 weights.append(float(weight))
