@@ -368,6 +368,11 @@ class Reservoir:
             self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
 
 
+def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
+    """Return a reservoir for the rows of a run, without rows."""
+    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=run.pilot_rows.targets.dtype)
+
+
 def _prefix(
     priority: np.ndarray, among: np.ndarray, limit: np.uint64, cost: np.ndarray, budget: int, count: int
 ) -> tuple[np.ndarray, np.uint64]:

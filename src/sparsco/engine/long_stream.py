@@ -18,7 +18,7 @@ from ..choice.candidates import EMPTY, Candidate, Judged
 from ..choice.rule import choose
 from ..conversions.averaging import Answer, Last
 from ..conversions.choose import Choose, mean_and_error
-from ..conversions.reservoir import Reservoir, SampleRows
+from ..conversions.reservoir import SampleRows, reservoir_of
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..losses import value
@@ -109,8 +109,7 @@ class LongStream:
         self.units = np.where(sums[0] > 0.0, units, 0.0)
         """The unit of each feature; 0 for one that has not been seen."""
         self.standardize, self.sampled_rows = conversion.standardize, task.n
-        kind = first.pilot_rows.targets.dtype
-        self.held = Reservoir(first.seed, first.columns_to_keep, conversion.sample_nonzeros // 2, 0, kind=kind)
+        self.held = reservoir_of(first, conversion.sample_nonzeros // 2, 0)
         self.n = first.examples
         self.lanes: list[list[Run]] = []
         """For each run, those that learn the strengths for its models."""

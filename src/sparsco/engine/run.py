@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
-from ..conversions.reservoir import Reservoir
+from ..conversions.reservoir import Reservoir, reservoir_of
 from ..data.rows import Matrix, longest_row, stack
-from ..offsets import targets_for
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
 from ..penalties import checked
@@ -35,7 +34,7 @@ from ..util.threads import aside
 from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
-from .part_checks import check_parts, for_one_feature
+from .part_checks import check_parts, for_one_feature, two_targets
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
@@ -182,8 +181,7 @@ class Run:
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros, pilot = self.sample_nonzeros(self.conversion), int(np.maximum(np.diff(matrix.indptr), 1).sum())
         nonzeros = max(nonzeros, pilot) if nonzeros and self.conversion.bounds_false_features else nonzeros
-        kept = self.columns_to_keep, nonzeros
-        self.reservoir = Reservoir(self.seed, *kept, kind=self.pilot_rows.targets.dtype) if nonzeros else None
+        self.reservoir = reservoir_of(self, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -425,7 +423,7 @@ class Run:
         twin.problem = self.problem._replace(d=1, penalty=for_one_feature(self.problem.penalty))
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
-        twin._resolve(matrix, targets_for(self.problem.loss, np.array([0.0, 1.0])), np.ones(2))
+        twin._resolve(matrix, two_targets(self.problem.loss), np.ones(2))
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 

@@ -388,7 +388,8 @@ def new_runs(
     penalty, every = _penalty_record(model, d, init is not None, names), model.targets_of_runs()
     most = max(targets.m for targets in every)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
-    conversion, loss = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion), loss_at(model, loss)
+    conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
+    loss = loss_at(model, loss)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

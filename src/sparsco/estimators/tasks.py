@@ -259,13 +259,13 @@ class LinearClassifier(Calibrated, LinearModel):
         labels = [str(label) for label in self.classes_.tolist()]
         return labels[-1:] if len(self.convert().intercept) == 1 else labels
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, offset: float | None = None) -> Any:
         """Return the most likely label of one example, given as to ``learn_one``.
 
         While a stream is under way the iterate predicts, at the cost of the example's nonzeros; ``predict`` uses the
         converted model.  After ``fit`` and ``finalize`` the two are the same.
         """
-        return self.labels_of(self._margins_one(x)[None]).tolist()[0]
+        return self.labels_of(self._margins_one(x, offset)[None]).tolist()[0]
 
 
 class LinearRegressor(LinearModel):
@@ -340,8 +340,7 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
         if not -LARGEST <= number <= LARGEST:
             raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
-        loss = self._fit.runs[0].problem.loss
-        loss.refuse(np.array([number]))
+        self.loss_record().refuse(np.array([number]))
         return number
 
     def _begin_labels(self, anew: bool) -> None:
@@ -349,12 +348,12 @@ class LinearRegressor(LinearModel):
         if not anew and outputs is not None:
             raise ValueError(f"learn_one takes one number for y, and this stream has {outputs} columns of them.")
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, offset: float | None = None) -> Any:
         """Return the predicted target of one example, given as to ``learn_one``.
 
         See :meth:`SparseClassifier.predict_one`.
         """
-        p, loss = self._margins_one(x), self.loss_record()
+        p, loss = self._margins_one(x, offset), self.loss_record()
         p = loss.predicted(p)
         return float(p[0]) if self._fit.outputs is None else p
 
