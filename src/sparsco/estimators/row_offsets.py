@@ -8,6 +8,7 @@ import numpy as np
 
 from ..data.rows import check_numbers
 from ..offsets import WithOffset, first_offset, has_offset, numbers_of, with_offset
+from .promise_checks import promises
 
 
 def checked_offset(offset: Any, n: int) -> np.ndarray:
@@ -56,6 +57,8 @@ def loss_at(model: Any, loss: Any) -> Any:
 
 def refuse_offset(model: Any, loss: Any) -> None:
     """Raise a ValueError for a model that takes no offset."""
+    if promises(model):
+        raise ValueError("a selection with a promise (fdr, efp) takes no offset: leave one of the two out.")
     if not model.classifies:
         return
     if loss.couples:

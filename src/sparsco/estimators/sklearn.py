@@ -242,14 +242,14 @@ class MarginClassifier(ClassifierMixin, Margins):
 
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X) if offset is None else self._margins(X, offset)
+        p = self._margins(X, offset)
         if len(self.classes_) > 2:
             return p
         return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the most likely label of each row; ``offset`` is added to the margins."""
-        return self.labels_of(self._margins(X) if offset is None else self._margins(X, offset))
+        return self.labels_of(self._margins(X, offset))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the share of rows whose label is predicted."""
@@ -262,7 +262,7 @@ class MarginClassifier(ClassifierMixin, Margins):
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
         own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
-        return self.probabilities_of(self._margins(X) if offset is None else self._margins(X, offset))
+        return self.probabilities_of(self._margins(X, offset))
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:

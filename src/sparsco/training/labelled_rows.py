@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data.rows import Matrix, stack
 from ..estimators.linear import LinearModel
+from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
@@ -93,6 +94,11 @@ def labels(y: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         whole = y.astype(np.int64)
     return whole if np.array_equal(whole, y) else y
+
+
+def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
+    """Return labels with the offsets of their rows, if there are some, as estimators take them."""
+    return y if offsets is None else with_offset(y, offsets)
 
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:

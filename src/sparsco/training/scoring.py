@@ -137,7 +137,7 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
     """Yield each chunk with its labels (numbers for a regression), scores or probabilities."""
     _check_kind(model, kind)
     for chunk in stream:
-        p = model.margins_of(chunk.matrix)
+        p = model.margins_of(chunk.matrix, chunk.offsets)
         if kind == "probability":
             yield chunk, model.probabilities_of(p)
         elif kind == "score":
@@ -191,7 +191,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
             hint = f": {stream.labels_are}" if stream.labels_are else ""
             raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
-        total.add(model.margins_of(chunk.matrix), chunk.y, weights, chunk.first)
+        total.add(model.margins_of(chunk.matrix, chunk.offsets), chunk.y, weights, chunk.first)
         rows += chunk.rows
     if not rows:
         raise ValueError("the source has no rows: there is nothing to evaluate on.")
