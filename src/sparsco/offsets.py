@@ -170,3 +170,8 @@ class WithOffset(NamedTuple):
 
     def _kinks(self, y: np.ndarray) -> np.ndarray:
         return self.base.kinks(y["y"]) - y["offset"]
+
+
+def target_type(loss: Any) -> np.dtype:
+    """Return the type of the targets of a loss."""
+    return record_type(np.float64) if isinstance(loss, WithOffset) else np.dtype(np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.randomness import Purpose, draw, key
 from ..jit.dispatch import U, allocating_kernel, kernel
+from ..offsets import target_type
 from ..problem.state import widened
 from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
@@ -370,7 +371,7 @@ class Reservoir:
 
 def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
     """Return a reservoir for the rows of a run, without rows."""
-    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=run.pilot_rows.targets.dtype)
+    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=target_type(run.problem.loss))
 
 
 def _prefix(

@@ -197,8 +197,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self._checked(X)
         return self.best_estimator_.predict(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """Return the score of the chosen model."""
+    def _scored(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
         self._checked(X)
         return self.best_estimator_.score(X, y, sample_weight, offset)
 
@@ -298,6 +297,10 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
     _kind = SparseClassifier
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        return self._scored(X, y, sample_weight, offset)
+
     def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
         self._checked(X)
@@ -333,6 +336,10 @@ class SparseRegressorCV(RegressorMixin, CrossValidated):
     """
 
     _kind = SparseRegressor
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of variance explained (R^2) of the predictions."""
+        return self._scored(X, y, sample_weight, offset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
