@@ -29,8 +29,13 @@ class Pair(NamedTuple):
 
 def with_offset(y: np.ndarray, offset: np.ndarray) -> np.ndarray:
     """Return records of targets, (n,) or (n, outputs), with the offset of each row."""
+    return records_of(y, offset if y.ndim == 1 else offset[:, None])
+
+
+def records_of(y: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Return records of targets and offsets, each with its own."""
     records = np.empty(y.shape, record_type(y.dtype))
-    records["y"], records["offset"] = y, offset if y.ndim == 1 else offset[:, None]
+    records["y"], records["offset"] = y, offset
     return records
 
 
@@ -74,11 +79,7 @@ def for_kernels(y: np.ndarray) -> Any:
 
 def of_kernels(targets: Any) -> np.ndarray:
     """Return targets in the memory format of kernels as one array, for code that works on whole arrays."""
-    if not isinstance(targets, Pair):
-        return targets
-    records = np.empty(targets.y.shape, record_type(np.float64))
-    records["y"], records["offset"] = targets
-    return records
+    return records_of(*targets) if isinstance(targets, Pair) else targets
 
 
 def rows_from(targets: Any, first: int) -> Any:
