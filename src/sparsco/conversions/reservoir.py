@@ -15,7 +15,6 @@ import numpy as np
 
 from ..data.randomness import Purpose, draw, key
 from ..jit.dispatch import U, allocating_kernel, kernel
-from ..offsets import target_type
 from ..problem.state import widened
 from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
@@ -367,11 +366,6 @@ class Reservoir:
         if 4 * (live + nonzeros) > 3 * self._data.size:
             size = max(5 * self.max_nonzeros // 2, 2 * (live + nonzeros))  # memory that is never written costs nothing
             self._indices, self._data = _grown(self._indices, size, live), _grown(self._data, size, live)
-
-
-def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
-    """Return a reservoir for the rows of a run, without rows."""
-    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=target_type(run.problem.loss))
 
 
 def _prefix(

@@ -18,7 +18,7 @@ from ..choice.candidates import EMPTY, Candidate, Judged
 from ..choice.rule import choose
 from ..conversions.averaging import Answer, Last
 from ..conversions.choose import Choose, mean_and_error
-from ..conversions.reservoir import SampleRows, reservoir_of
+from ..conversions.reservoir import SampleRows
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..losses import value
@@ -29,6 +29,7 @@ from ..problem.state import padded, slices
 from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
 from .grid import MAX_LANES
+from .pilot_rows import reservoir_of
 from .run import Run
 
 STRENGTHS, RATIO, ABOVE = 8, 2.2, 1

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..conversions.reservoir import reservoir_of
 from ..data import row_sums
 from ..data.rows import Matrix, margins, stack
+from .pilot_rows import reservoir_of
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""

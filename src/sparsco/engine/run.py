@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
-from ..conversions.reservoir import Reservoir, reservoir_of
+from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, longest_row, stack
 from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
@@ -35,7 +35,7 @@ from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
 from .part_checks import check_parts, for_one_feature, two_targets
-from .pilot_rows import PilotRows, mean_loss
+from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows

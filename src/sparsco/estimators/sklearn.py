@@ -439,8 +439,9 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     ----------
     loss : str or a loss record
         One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
-        "epsilon_insensitive"), "quantile", "poisson".  "quantile" is the median; ``sparsco.losses.Quantile(q)`` is for
-        other quantiles.  "poisson" is for counts; ``predict`` gives their mean, exp of the margin.
+        "epsilon_insensitive"), "quantile", "poisson", "gamma", "tweedie".  "quantile" is the median;
+        ``sparsco.losses.Quantile(q)`` is for other quantiles.  "poisson" is for counts, "gamma" for amounts above zero,
+        "tweedie" for sums of amounts (``Tweedie(power)``); ``predict`` gives their mean, exp of the margin.
     alpha, l1_ratio, penalty, optimizer, conversion, step_size, max_iter, tol and others
         As in :class:`SparseClassifier`, without ``class_weight``; the notes there apply too.
 
