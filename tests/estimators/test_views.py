@@ -75,7 +75,8 @@ def test_a_cross_validated_model_can_be_looked_at(monkeypatch):
     model = SparseClassifierCV(SparseClassifier(random_state=0), n_alphas=4, cv=2, random_state=0).fit(X, Y)
     read = []
     monkeypatch.setattr(SparseClassifier, "coef_", property(lambda self: read.append("coef_")))
-    assert f"alpha={model.alpha_:.4g}, chosen of {len(model.path_)} strengths by 2 folds" in looked_at(model) and not read
+    assert f"alpha={model.alpha_:.4g}, chosen of {len(model.path_)} strengths by 2 folds" in looked_at(model)
+    assert not read
 
 
 def test_dir_names_properties_and_what_is_available():
