@@ -21,7 +21,7 @@ REPORT ?= sparsco-demo.html
 .PHONY: help docs demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
 
 help:
-	@echo "make demo           train on generated data, print a table, write $(REPORT)"
+	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
