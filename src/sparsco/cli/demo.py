@@ -98,7 +98,7 @@ def measure(contender: Contender, given: Data) -> Result:
         seconds = time.perf_counter() - start
         rng, chosen = np.random.default_rng(SEED), []
         for seed in range(SAMPLES):
-            rows = rng.permutation(TRAIN)[: TRAIN // 2]
+            rows = rng.permutation(len(given.y))[: len(given.y) // 2]
             chosen.append(metrics.support(weights(contender.make(seed).fit(given.X[rows], given.y[rows]))))
     pairs = [metrics.jaccard(chosen[i], chosen[j]) for i in range(SAMPLES) for j in range(i)]
     error = float(np.mean(model.predict(given.X_test) != given.y_test))
@@ -131,6 +131,21 @@ def headline(results: Sequence[Result], given: Data) -> str:
     return f"{ours.selected} of {len(given.words):,} words tell spam with {100 * ours.error:.1f}% error"
 
 
+def draw_sizes(results: Sequence[Result], given: Data, axes: Any) -> None:
+    """Draw the error of all models, and of smaller models of our fit, against their number of words."""
+    ours = next(result for result in results if result.name == OURS).model
+    smaller = [ours.at_size(size) for size in ours.size_path_["size"].tolist() if 0 < size <= ours.n_selected_]
+    errors = [100.0 * float(np.mean(model.predict(given.X_test) != given.y_test)) for model in smaller]
+    label = "smaller models of the same fit"
+    axes.plot([model.n_selected_ for model in smaller], errors, ".-", color="#2563eb", label=label)
+    for result, marker in zip(results, "*s^o", strict=False):
+        style = {"color": "#2563eb", "markersize": 15} if result.name == OURS else {"color": "#4b5563"}
+        axes.plot(result.selected, 100.0 * result.error, marker, linestyle="", label=result.name, **style)
+    axes.set(xlabel="words in the model", ylabel="wrong labels of new messages (%)", xscale="log", ylim=(0.0, None))
+    axes.legend(fontsize=9)
+    axes.grid(alpha=0.3)
+
+
 @html.with_plots
 def plots(results: Sequence[Result], given: Data) -> list[str]:
     """Return the selected words as bars, and the error against the number of words."""
@@ -142,17 +157,7 @@ def plots(results: Sequence[Result], given: Data) -> list[str]:
     draw_weights([line.name for line in lines], [line.effect for line in lines], words.subplots(), "spam")
 
     sizes = Figure(figsize=(7.5, 4.2), layout="constrained")
-    axes = sizes.subplots()
-    smaller = [ours.at_size(size) for size in ours.size_path_["size"].tolist() if 0 < size <= ours.n_selected_]
-    errors = [100.0 * float(np.mean(model.predict(given.X_test) != given.y_test)) for model in smaller]
-    label = "smaller models of the same fit"
-    axes.plot([model.n_selected_ for model in smaller], errors, ".-", color="#2563eb", label=label)
-    for result, marker in zip(results, "*s^o", strict=False):
-        style = {"color": "#2563eb", "markersize": 15} if result.name == OURS else {"color": "#4b5563"}
-        axes.plot(result.selected, 100.0 * result.error, marker, linestyle="", label=result.name, **style)
-    axes.set(xlabel="words in the model", ylabel="wrong labels of new messages (%)", xscale="log", ylim=(0.0, None))
-    axes.legend(fontsize=9)
-    axes.grid(alpha=0.3)
+    draw_sizes(results, given, sizes.subplots())
     return [
         html.figure(words, "The strongest words. Bars to the right speak for spam, bars to the left for ham."),
         html.figure(sizes, f"Errors on {TEST:,} messages that no model has seen, against the size of the model."),
