@@ -473,8 +473,10 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         mask[model.features[model.coef.any(axis=0)]] = True
         return mask
 
-    def _margins(self, X: Any) -> np.ndarray:
+    def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
+        if offset is not None:
+            raise ValueError("a stable selection takes no offset: leave it out, or use SparseClassifier.")
         model = self.convert().model
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return margins_of(self._fit.preparation.applied(as_matrix(X)), model)
