@@ -21,7 +21,7 @@ import numpy as np
 
 from ..jit.memory import padded
 from ..util.notices import warn
-from .files import COMPRESSIONS, LONGEST_LINE, STDIN, Block, Files, check_text, is_packed
+from .files import COMPRESSIONS, LONGEST_LINE, STDIN, Block, Files, check_text
 from .protocol import Position, StreamError
 
 FIRST_LINES = 1001
@@ -162,13 +162,15 @@ class Growing(Files):
 
     def state(self, place: Position) -> dict[str, Any]:
         """Return what another process needs to go on from a place, in types that an archive has."""
-        at = _numbers(place)
+        file, offset = at = _numbers(place)
         if self.is_input:
-            behind = b"".join(read.text for read in self._read if (read.file, read.end) > at) + bytes(self._rest)
-        else:
-            behind = next((read.text for read in self._read if (read.file, read.end) == at), b"")
-        file, offset = at
-        return {"file": file, "offset": offset, "text": _stored(behind), "first": _stored(self.first)}
+            text = b"".join(read.text for read in self._read if (read.file, read.end) > at) + bytes(self._rest)
+            read = _Read(file, offset, text)
+        else:  # the block behind the place: some of its rows may have been learned
+            here = [read for read in self._read if read.file == file and read.end >= offset]
+            read = next((each for each in here if each.end > offset), here[-1] if here else _Read(file, 0, b""))
+        own = {"file": file, "offset": offset, "end": read.end, "text": _stored(read.text)}
+        return own | {"first": _stored(self.first)}
 
     def go_on(self, state: dict[str, Any]) -> bool:
         """Continue from a ``state``, and return whether the same data is there to go on with.
@@ -180,10 +182,14 @@ class Growing(Files):
         if isinstance(self._source, _Input):
             self._rest[:] = text
             return True
-        found = self._source.find(state["offset"], text)
+        found = self._source.find(state["offset"], state["end"], text)
         if found:
-            self._read.append(_Read(state["file"], state["offset"], text))
+            self._read.append(_Read(state["file"], state["end"], text))
         return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
 
 
 def _numbers(place: Position) -> tuple[int, int]:
@@ -229,6 +235,9 @@ class _Input:
         """Return an empty string: there is no other input."""
         return ""
 
+    def close(self) -> None:
+        """Do nothing: standard input is not ours."""
+
 
 class _Log:
     """The bytes of a file as they arrive, by its path: the file may be renamed, truncated, or not be there yet."""
@@ -242,13 +251,11 @@ class _Log:
 
     def _opened(self, path: str) -> Any:
         try:
-            raw = open(path, "rb", buffering=0)  # noqa: SIM115
+            if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe would wait for its writer
+                raise ValueError(f"{path} is not a regular file: pipe it in, and follow standard input (-).")
+            return open(path, "rb", buffering=0)
         except FileNotFoundError:
             return None
-        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-            raw.close()
-            raise ValueError(f"{path} is not a regular file: pipe it in, and follow standard input (-).")
-        return raw
 
     def read(self, size: int) -> bytes:
         """Return the bytes that have arrived, at most ``size``; none if there are none, or ``moved`` has a reason."""
@@ -285,27 +292,36 @@ class _Log:
             return ""
         if now - self._silent_since < _SILENT or (raw := self._opened(self.path)) is None:
             return ""
-        self._raw.close()
+        self.close()
         self._begin(raw)
         return "was replaced: reading goes on at the beginning of the new file"
 
     def _begin(self, raw: Any) -> None:
         self._raw, self._offset, self._tail, self._rewritten, self._silent_since = raw, 0, b"", False, 0.0
 
-    def find(self, offset: int, tail: bytes) -> bool:
-        """Continue behind an offset and the bytes before it, in the file or a renamed one; return if it was found."""
+    def find(self, offset: int, end: int, tail: bytes) -> bool:
+        """Continue at an offset of the file, or of a renamed one, that has these bytes before ``end``.
+
+        Return whether there is such a file.
+        """
         here = Path(self.path)
-        names = sorted(here.parent.glob(glob.escape(here.name.partition(".")[0]) + "*"))
-        for path in (here, *names):
-            if not path.is_file() or (path != here and is_packed(str(path))):
-                continue
-            with open(path, "rb") as file:
-                file.seek(offset - len(tail))
-                is_it = file.read(len(tail)) == tail and (bool(tail) or path == here)
-            if is_it:
-                if self._raw is not None:
-                    self._raw.close()
+        others = sorted(here.parent.glob(glob.escape(here.name.partition(".")[0]) + "*"))
+        for path in (here, *others):
+            if path.is_file() and _bytes_before(path, end, len(tail)) == tail and (tail or path == here):
+                self.close()
                 self._begin(self._opened(str(path)))
-                self._offset, self._tail = offset, tail
+                self._offset, self._tail = offset, _bytes_before(path, offset, _TAIL)
                 return True
         return False
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._raw is not None:
+            self._raw.close()
+
+
+def _bytes_before(path: Path, end: int, count: int) -> bytes:
+    """Return so many bytes of a file before an offset, or as many as there are."""
+    with open(path, "rb") as file:
+        file.seek(max(end - count, 0))
+        return file.read(min(count, end))

@@ -136,9 +136,10 @@ def follow(
     run.publishing = Schedule(publish_rows, seconds)
     with sole_writer(path):
         run.open(str(source), names, named)
-        if resume:
-            run.recall()
-        return run.whole()
+        with contextlib.closing(run.files):
+            if resume:
+                run.recall()
+            return run.whole()
 
 
 def _check_intervals(rows: int | None, seconds: float | None, idle: float | None) -> None:
@@ -204,8 +205,8 @@ class Following(Training):
         """The weight, losses and mistakes of the rows that were judged since the last report."""
         self.reported = time.monotonic(), 0
         """The time of the last report, and the number of rows by then."""
-        self.arrived = time.monotonic()
-        """The time at which rows arrived last."""
+        self.idle_since: float | None = None
+        """The time since which it waits for rows; None while rows are learned."""
         self.published = 0
         """The number of rows that the last published model has learned."""
         self.is_stopped = False
@@ -240,7 +241,7 @@ class Following(Training):
         super()._restore(content)
         self.drift, self.warnings = content["drift_test"], content["warnings"]
         if not is_there:
-            position, _ = self.behind
+            position = self.behind[0] or {"row": 0, "line": 0, "d": 0}
             self.behind = position | {"place": {"file": source["file"] + 1, "offset": 0}}, self.row
             self._tell(
                 f"{self.files.name(0)} was replaced or truncated while it was not followed, and what followed row "
@@ -305,12 +306,13 @@ class Following(Training):
     def _chunks(self, position: Any) -> Iterator[Chunk]:
         """Yield the chunks that arrive; the choices that the first rows decide are made before the first chunk."""
         chunks = self._arriving(position)
-        if position is None:
+        if position is None and not self.row:
             first, rows = [], 0
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
                 first.append(chunk)
                 rows += chunk.rows
             if rows < PILOT_ROWS:  # when the run is resumed, more rows will decide
+                self.files.first = b""
                 self.checkpoint()
                 self.is_sealed = True
             if rows:
@@ -321,13 +323,15 @@ class Following(Training):
 
     def _arriving(self, position: Any) -> Iterator[Chunk]:
         for chunk in self.stream.chunks(position):
-            self.arrived = time.monotonic()
+            self.idle_since = None
             yield chunk
 
     def _wait(self) -> bool:
         """Do what is due while nothing arrives, and pause; return False if the run should end."""
+        now = time.monotonic()
+        self.idle_since = now if self.idle_since is None else self.idle_since
         self.is_stopped = self.is_stopped or self.stop()
-        if self.is_stopped or (self.idle_exit is not None and time.monotonic() - self.arrived >= self.idle_exit):
+        if self.is_stopped or (self.idle_exit is not None and now - self.idle_since >= self.idle_exit):
             return False
         self._do_what_is_due()
         time.sleep(_PAUSE)
