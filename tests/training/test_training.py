@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from sparsco import SparseClassifier, SparseRegressor, cli, load
-from sparsco.data.row_order import RowOrder
 from sparsco.data.progressive import next_mark
+from sparsco.data.row_order import RowOrder
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit

@@ -71,7 +71,7 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume
-  sparsco train --follow clicks.svm -m clicks.model --publish-every 5m       a log that grows; see docs/follow.md
+  sparsco train --follow data.svm -m live.model --idle-exit 2         a log that grows; see docs/follow.md
   sparsco train --follow clicks.svm -m clicks.model --publish-every 5m --resume
   tail -n +1 -F clicks.svm | sparsco train --follow - -m clicks.model --format libsvm
 

@@ -248,6 +248,8 @@ class _Log:
         self.path, self._offset, self._tail = path, 0, b""
         self._rewritten, self._silent_since = False, 0.0
         self._raw: Any = self._opened(path)
+        if self._raw is None:
+            warn(f"{path} does not exist: reading begins when it appears.")
 
     def _opened(self, path: str) -> Any:
         try:
