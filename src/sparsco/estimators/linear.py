@@ -315,6 +315,14 @@ class LinearModel(OneExample, Readable):
 
         The result is None before there is an iterate.
         """
+        found = self.judge_rows(matrix, y)
+        if found is None:
+            return None
+        scale = np.ones(len(matrix)) if weights is None else weights
+        return float((scale * found[0]).sum()), float((scale * found[1]).sum())
+
+    def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
@@ -322,8 +330,7 @@ class LinearModel(OneExample, Readable):
         iterates = self._fit.iterates_at(features)
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
+        return self.row_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
