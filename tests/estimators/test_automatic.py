@@ -188,6 +188,26 @@ def test_a_budget_is_the_best_model_of_at_most_so_many_features(k):
     assert np.array_equal(SparseClassifier(budget=k, random_state=0).partial_fit(X, y).coef_, model.coef_)
 
 
+def test_models_of_any_size_are_learned_when_they_are_first_asked_for(monkeypatch, tmp_path):
+    X, y = words()
+    calls, sized = [], Choose.sized
+    monkeypatch.setattr(Choose, "sized", lambda self, runs: calls.append(1) or sized(self, runs))
+    model = SparseClassifier(random_state=0).fit(X, y)
+    model.predict(X[:5]), model.summary()
+    assert not calls
+    expected, spreads = model.size_path_, {line.name: line.effect for line in model.summary().lines}
+    assert len(calls) == 1 and len(expected) > 5 and spreads
+    again = SparseClassifier(random_state=0).fit(X, y)
+    save(again, tmp_path / "a.model")  # these are learned before rows are left behind
+    stored, pickled = load(tmp_path / "a.model"), pickle.loads(pickle.dumps(again))
+    final = copy.deepcopy(again).finalize()
+    assert len(calls) == 2
+    assert all(np.array_equal(each.size_path_, expected) for each in (stored, pickled, final))
+    assert {line.name: line.effect for line in pickled.summary().lines} == spreads
+    again.partial_fit(X[:100], y[:100])
+    assert again.size_path_["loss"].tolist() != expected["loss"].tolist() and len(calls) == 3
+
+
 def test_rules_choose_fewer_or_more_features():
     X, y = words()
     sizes = [

@@ -1,0 +1,78 @@
+"""The models of a split: learned from some rows along the strengths, and judged on others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.randomness import Purpose, bits
+from ..solver.columns import add_columns, by_column
+from ..solver.elastic_net import ROUGH, solver_of
+from .problem import Task
+from .splits import Split
+
+Figures = tuple[np.ndarray, int]
+"""The losses of a model on held-out rows, and the number of its features."""
+
+
+def judged_models(task: Task, seed: int) -> np.ndarray:
+    """Return the models that candidates are judged by: some of many."""
+    some = max(3, -(-task.m // 4))
+    return task.order()[np.sort(np.argsort(bits(seed, Purpose.PATH, np.arange(task.m)))[:some])]
+
+
+def by_group(losses: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    """Return the sum of the losses of each group, scaled to the same mean.
+
+    So a standard error over groups takes into account that their rows are alike.
+    """
+    if groups is None:
+        return losses
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], losses)
+    return sums * (len(sums) / len(losses))
+
+
+class Learner:
+    """The models of a split: learned from some rows along the strengths, and judged on others."""
+
+    def __init__(self, task: Task, split: Split, models: np.ndarray) -> None:
+        self.task, self.rows, self.models, self.n = task, split.judged, models, len(split.learned)
+        X, columns = task.by_column(split.learned)
+        units = task.units[columns]
+        self.solvers = [solver_of(X, task.examples(split.learned, q), units, task.intercept) for q in models]
+        place = np.full(task.d, -1, np.int64)
+        place[columns] = np.arange(len(columns))
+        self.held = by_column(task.indptr, task.indices, task.data, split.judged, place, len(columns))
+
+    def strength_of_nothing(self) -> float:
+        """Return the smallest strength of pure L1 that selects nothing; only valid before the first strength."""
+        return max(solver.strength_of_nothing() for solver in self.solvers) or 1.0
+
+    def start(self) -> None:
+        """Go back to the models without features."""
+        for solver in self.solvers:
+            solver.restart()
+
+    def solve(self, lam: float, l1_ratio: float) -> None:
+        """Go on to a strength and a mixture."""
+        for solver in self.solvers:
+            solver.solve(lam, l1_ratio, ROUGH)
+
+    def figures(self) -> Figures:
+        """Return the losses and the number of features of the present solutions."""
+        fits = [(solver.w, solver.b) for solver in self.solvers]
+        return self.losses(fits), int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
+
+    def relaxed(self, ridge: float) -> Figures | None:
+        """Return the same of the selected features learned again; None if there are too many for the rows."""
+        if any(4 * np.count_nonzero(solver.w) >= self.n for solver in self.solvers):
+            return None
+        return self.losses([solver.relaxed(ridge) for solver in self.solvers]), self.figures()[1]
+
+    def losses(self, fits: list[tuple[np.ndarray, float]]) -> np.ndarray:
+        """Return the loss of each held-out row, summed over the models with these weights and intercepts."""
+        total = np.zeros(len(self.rows))
+        for q, (w, b) in zip(self.models, fits, strict=True):
+            p = np.full(len(self.rows), b)
+            add_columns(self.held.first, self.held.rows, self.held.x, w, p)
+            total += self.task.losses(self.rows, q, p)
+        return total
