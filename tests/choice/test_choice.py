@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsco import losses
+from sparsco.choice import candidates
 from sparsco.choice.candidates import EMPTY, Candidate, Judged, judge
 from sparsco.choice.fitting import Strength, fit, fit_nothing
 from sparsco.choice.problem import Task, entries_of, task_of
@@ -103,6 +104,28 @@ def test_the_empty_model_is_a_candidate_and_wins_on_noise():
     judged = judge(rows, splits_of(rows, 0), 0, (1.0, 0.2))
     assert EMPTY in judged.candidates
     assert choose(judged, "balanced").depth <= 2
+
+
+@pytest.mark.parametrize("n", [60, 400, 1200])
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+def test_candidates_that_are_left_out_would_not_have_been_chosen(monkeypatch, n, kind):
+    rows = task(n, loss=losses.Logistic() if kind == "logistic" else losses.Squared(), seed=n)
+    splits = splits_of(rows, 0)
+    judged = judge(rows, splits, 0, (1.0, 0.2))
+    monkeypatch.setattr(candidates, "CLEAR", np.inf)
+    monkeypatch.setattr(candidates, "_first_round", lambda splits, n: len(splits))
+    every = judge(rows, splits, 0, (1.0, 0.2))
+    assert set(every.candidates) - set(judged.candidates)
+    assert choose(judged, "balanced") == choose(every, "balanced")
+    for candidate in set(every.candidates) & set(judged.candidates):
+        own, exhaustive = (each.losses[each.candidates.index(candidate)].mean() for each in (judged, every))
+        assert own == pytest.approx(exhaustive, rel=0.02)
+
+
+def test_a_rise_of_the_loss_is_clear_or_not():
+    noise = np.random.default_rng(0).standard_normal(400)
+    noise = (noise - noise.mean()) / noise.std()
+    assert candidates.is_clear(noise + 0.11) and not candidates.is_clear(noise + 0.09)
 
 
 def test_weights_of_features_multiply_their_units():

@@ -18,8 +18,12 @@ DEEPEST = 12
 """The number of strengths at most: down to a millionth of the smallest that selects nothing."""
 SHARE_OF_RIDGE = 1e-4
 """The L2 term of a refit, as a share of the strength that selected the features."""
-RISE = 1.001
-"""A loss that is so many times the least one has risen."""
+FALL, CLEAR = 0.9999, 2.0
+"""A loss above so many times the least one has not fallen.  A rise is clear at so many standard errors."""
+FIRST_JUDGED = 200
+"""The number of rows on which all candidates are judged, at least; all rows, if they are fewer."""
+AHEAD = 2
+"""The number of strengths by which a path starts before the first one that is judged."""
 
 
 class Candidate(NamedTuple):
@@ -57,10 +61,6 @@ class Judged(NamedTuple):
         return self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
 
 
-_Found = dict[Candidate, list[Figures]]
-"""The figures of candidates on the splits, as far as they were judged."""
-
-
 def judge(
     task: Task,
     splits: Sequence[Split],
@@ -69,58 +69,134 @@ def judge(
     relaxes: bool = True,
     groups: np.ndarray | None = None,
 ) -> Judged:
-    """Return the losses of all candidates.
+    """Return the losses of the candidates that are not clearly worse than the best one.
 
-    All splits go down the strengths together, until the mean of their losses has risen twice in a row.  A candidate
-    counts that was judged on all splits.  ``groups`` has the group of each row, if rows are not independent of each
-    other.
+    The first splits go down all strengths together.  The others judge those that the first ones leave.  ``groups`` has
+    the group of each row, if rows are not independent of each other.
     """
-    models = judged_models(task, seed)
-    learners = [Learner(task, split, models) for split in splits]
+    models, ahead = judged_models(task, seed), _first_round(splits, task.n)
+    learners = [Learner(task, split, models) for split in splits[:ahead]]
     lam_max = learners[0].strength_of_nothing()
-    found: _Found = {EMPTY: [each.figures() for each in learners]}
+    board = _Board([split.judged for split in splits], groups)
+    for learner in learners:
+        board.add(EMPTY, learner.figures())
     at_edge = False
     for k, l1_ratio in enumerate(mixtures):
         if k:
             for learner in learners:
                 learner.start()
-        at_edge |= _go_down(learners, lam_max, l1_ratio, relaxes, found, DEEPEST * (len(mixtures) - k))
-    rows = np.concatenate([split.judged for split in splits])
-    found = {key: each for key, each in found.items() if len(each) == len(splits)}
-    own = None if groups is None else groups[rows]
+        at_edge |= _go_down(learners, lam_max, l1_ratio, relaxes, board, DEEPEST * (len(mixtures) - k))
+    left = board.left()
+    for k, split in enumerate(splits[ahead:]):
+        step(f"choosing alpha: {len(left)} candidates judged on {ahead + k} of {len(splits)} splits")
+        _judge_on(Learner(task, split, models), lam_max, left, board)
+    found = {key: each for key, each in board.figures.items() if len(each) == len(splits)}
     return Judged(
         list(found),
-        np.array([by_group(np.concatenate([losses for losses, _ in each]), own) for each in found.values()]),
+        np.array([board.losses(key) for key in found]),
         np.array([np.mean([size for _, size in each]) for each in found.values()]),
         lam_max,
         len(splits[0].learned),
         at_edge,
-        len(rows),
+        sum(len(split.judged) for split in splits),
     )
 
 
-def _go_down(learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: bool, found: _Found, left: int) -> bool:
-    """Add the candidates of a mixture to ``found``; return whether the loss fell to the end.
+def _first_round(splits: Sequence[Split], n: int) -> int:
+    """Return the number of splits on which all candidates are judged, so that enough of n rows are."""
+    rows = np.cumsum([len(split.judged) for split in splits])
+    return min(int(np.searchsorted(rows, min(FIRST_JUDGED, n))) + 1, len(splits))
 
-    ``left`` is the number of strengths that are still to be judged, at most.
+
+class _Board:
+    """The figures of candidates on the splits, as far as they were judged, by which bad ones are left out."""
+
+    def __init__(self, judged: list[np.ndarray], groups: np.ndarray | None) -> None:
+        self.figures: dict[Candidate, list[Figures]] = {}
+        self._judged, self._groups = judged, groups
+
+    def add(self, candidate: Candidate, figures: Figures) -> None:
+        """Add the figures of a candidate on the next split."""
+        self.figures.setdefault(candidate, []).append(figures)
+
+    def losses(self, candidate: Candidate) -> np.ndarray:
+        """Return the losses of a candidate on all rows, or groups, that it was judged on."""
+        each = self.figures[candidate]
+        rows = np.concatenate(self._judged[: len(each)])
+        return by_group(
+            np.concatenate([losses for losses, _ in each]), None if self._groups is None else self._groups[rows]
+        )
+
+    def is_worse(self, candidate: Candidate, other: Candidate) -> bool:
+        """Return whether a candidate is clearly worse than another one that was judged on the same rows."""
+        return is_clear(self.losses(candidate) - self.losses(other))
+
+    def left(self) -> list[Candidate]:
+        """Return the candidates to be judged further: no clearly worse one, nor one far below the best of its kind."""
+        means = {key: float(self.losses(key).mean()) for key in self.figures}
+        best, found = min(means, key=means.__getitem__), list[Candidate]()
+        for kind in dict.fromkeys((key.l1_ratio, key.relaxed) for key in means if key != EMPTY):
+            alike = [key for key in means if (key.l1_ratio, key.relaxed) == kind and key != EMPTY]
+            deepest = min(alike, key=means.__getitem__).depth + 1
+            found += [key for key in alike if key.depth <= deepest and (key == best or not self.is_worse(key, best))]
+        return found
+
+
+def is_clear(rise: np.ndarray) -> bool:
+    """Return whether the mean of these differences is clearly above 0."""
+    return float(rise.mean()) > CLEAR * float(rise.std()) / np.sqrt(max(len(rise), 1))
+
+
+class _Descent:
+    """The least loss so far on the way down the strengths, and for how many strengths it has not fallen."""
+
+    def __init__(self, board: _Board) -> None:
+        self.board, self.least, self.waits = board, np.inf, 0
+        self.best: Candidate | None = None
+
+    def ends_at(self, candidate: Candidate) -> bool:
+        """Return whether the loss has clearly risen at this candidate, or not fallen twice in a row."""
+        mean, best = float(self.board.losses(candidate).mean()), self.best
+        self.waits = self.waits + 1 if mean > FALL * self.least else 0
+        if mean < self.least:
+            self.best, self.least = candidate, mean
+        return self.waits >= 2 or (self.waits == 1 and best is not None and self.board.is_worse(candidate, best))
+
+
+def _go_down(learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: bool, board: _Board, left: int) -> bool:
+    """Judge the candidates of a mixture, down to where the loss ends to fall; return whether it fell to the last one.
+
+    Refits are judged until their own loss ends to fall.  ``left`` is the number of strengths to be judged, at most.
     """
-    best, rises = np.inf, 0
-    done = sum(not key.relaxed for key in found) - 1
+    refits, plain = _Descent(board), _Descent(board)
+    relaxes = relaxes and l1_ratio == 1.0
+    done = sum(not key.relaxed for key in board.figures) - 1
     for depth in range(1, DEEPEST + 1):
-        lam, plain = lam_max / l1_ratio * STEP**-depth, Candidate(l1_ratio, depth, False)
+        lam, candidate = lam_max / l1_ratio * STEP**-depth, Candidate(l1_ratio, depth, False)
         for learner in learners:
             step(f"choosing alpha: {done + depth - 1} of at most {done + left} strengths judged")
             learner.solve(lam, l1_ratio)
-            if relaxes and l1_ratio == 1.0:
-                refit = learner.relaxed(SHARE_OF_RIDGE * lam)
-                if refit is not None:
-                    found.setdefault(plain._replace(relaxed=True), []).append(refit)
-            found.setdefault(plain, []).append(learner.figures())
-        mean = float(np.concatenate([losses for losses, _ in found[plain]]).mean())
-        rises = rises + 1 if mean > RISE * best else 0
-        best = min(best, mean)
-        if rises >= 2:
-            break
-    done += depth
-    step(f"choosing alpha: {done} of at most {done + left - DEEPEST} strengths judged")
-    return rises == 0
+            board.add(candidate, learner.figures())
+        if relaxes and all(learner.can_relax() for learner in learners):
+            again = candidate._replace(relaxed=True)
+            for learner in learners:
+                board.add(again, learner.relaxed(SHARE_OF_RIDGE * lam))
+            relaxes = not refits.ends_at(again)
+        if plain.ends_at(candidate):
+            return False
+    return plain.waits == 0
+
+
+def _judge_on(learner: Learner, lam_max: float, candidates: list[Candidate], board: _Board) -> None:
+    """Judge some candidates on a further split."""
+    board.add(EMPTY, learner.figures())
+    for l1_ratio in dict.fromkeys(each.l1_ratio for each in candidates):
+        learner.start()
+        wanted = [each.depth for each in candidates if each.l1_ratio == l1_ratio]
+        for depth in range(max(min(wanted) - AHEAD, 1), max(wanted) + 1):
+            lam = lam_max / l1_ratio * STEP**-depth
+            learner.solve(lam, l1_ratio)
+            for relaxed in (False, True):
+                candidate = Candidate(l1_ratio, depth, relaxed)
+                if candidate in candidates:
+                    board.add(candidate, learner.relaxed(SHARE_OF_RIDGE * lam) if relaxed else learner.figures())

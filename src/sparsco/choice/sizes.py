@@ -14,7 +14,7 @@ import numpy as np
 
 from ..solver.elastic_net import ROUGH, ElasticNetSolver, solver_of
 from ..util.progress import step
-from .candidates import RISE, STEP
+from .candidates import FALL, STEP
 from .fitting import Fit
 from .learner import Learner, by_group, judged_models
 from .problem import Task
@@ -29,8 +29,8 @@ SIZED_NONZEROS, SIZED_ROWS = 1_000_000, 2000
 """The nonzeros of the rows, for one model, from which models of given sizes are learned, and the least rows."""
 DEEPEST = 1e-4
 """The least strength, as a share of the smallest that selects nothing."""
-_RISES = 4
-"""The loss has risen twice on the grid of candidates, which has half of these strengths."""
+_WAITS = 4
+"""The loss has not fallen twice on the grid of candidates, which has half of these strengths."""
 
 
 class Sized(NamedTuple):
@@ -78,15 +78,15 @@ def judge_sizes(
 ) -> dict[int, np.ndarray]:
     """Return the losses of models of these sizes on held-out rows, for each size that is found on all splits.
 
-    All splits go down the strengths together, until the mean loss of their solutions has risen twice in a row.
+    All splits go down the strengths together, until the mean loss of their solutions no longer falls.
     """
     learners = [Learner(task, split, judged_models(task, seed)) for split in splits]
     lam_max = learners[0].strength_of_nothing()
     found: dict[int, list[np.ndarray]] = {}
     for k, l1_ratio in enumerate(mixtures):
         wanted = [sizes_by_mixture(sizes, mixtures, learner.n)[k] for learner in learners]
-        best, rises, lam = np.inf, 0, lam_max / l1_ratio
-        while any(wanted) and rises < _RISES and lam * l1_ratio > DEEPEST * lam_max:
+        best, waits, lam = np.inf, 0, lam_max / l1_ratio
+        while any(wanted) and waits < _WAITS and lam * l1_ratio > DEEPEST * lam_max:
             lam, means = lam / STEP**0.5, []
             for learner, own in zip(learners, wanted, strict=True):
                 step(f"judging models of given sizes: {max(found, default=0)} features")
@@ -94,7 +94,7 @@ def judge_sizes(
                 means.append(float(learner.figures()[0].mean()))
                 for size, fits in sized(learner.solvers, lam, l1_ratio, own):
                     found.setdefault(size, []).append(learner.losses(fits))
-            rises = rises + 1 if np.mean(means) > RISE * best else 0
+            waits = waits + 1 if np.mean(means) > FALL * best else 0
             best = min(best, float(np.mean(means)))
         for learner in learners:
             learner.start()
