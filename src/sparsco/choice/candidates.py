@@ -80,12 +80,14 @@ def judge(
     board = _Board([split.judged for split in splits], groups)
     for learner in learners:
         board.add(EMPTY, learner.figures())
-    at_edge = False
+    at_edge, first = False, 1
     for k, l1_ratio in enumerate(mixtures):
         if k:
             for learner in learners:
                 learner.start()
-        at_edge |= _go_down(learners, lam_max, l1_ratio, relaxes, board, DEEPEST * (len(mixtures) - k))
+        descent = _go_down(learners, lam_max, l1_ratio, relaxes, board, first, DEEPEST * (len(mixtures) - k))
+        at_edge |= descent.waits == 0
+        first = max(first, descent.best.depth - AHEAD)  # with more of the L2 term the best strength is no larger
     left = board.left()
     for k, split in enumerate(splits[ahead:]):
         step(f"choosing alpha: {len(left)} candidates judged on {ahead + k} of {len(splits)} splits")
@@ -152,7 +154,7 @@ class _Descent:
 
     def __init__(self, board: _Board) -> None:
         self.board, self.least, self.waits = board, np.inf, 0
-        self.best: Candidate | None = None
+        self.best = EMPTY
 
     def ends_at(self, candidate: Candidate) -> bool:
         """Return whether the loss has clearly risen at this candidate, or not fallen twice in a row."""
@@ -160,18 +162,20 @@ class _Descent:
         self.waits = self.waits + 1 if mean > FALL * self.least else 0
         if mean < self.least:
             self.best, self.least = candidate, mean
-        return self.waits >= 2 or (self.waits == 1 and best is not None and self.board.is_worse(candidate, best))
+        return self.waits >= 2 or (self.waits == 1 and self.board.is_worse(candidate, best))
 
 
-def _go_down(learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: bool, board: _Board, left: int) -> bool:
-    """Judge the candidates of a mixture, down to where the loss ends to fall; return whether it fell to the last one.
+def _go_down(
+    learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: bool, board: _Board, first: int, left: int
+) -> _Descent:
+    """Judge the candidates of a mixture from the strength ``first`` on, down to where the loss ends to fall.
 
     Refits are judged until their own loss ends to fall.  ``left`` is the number of strengths to be judged, at most.
     """
     refits, plain = _Descent(board), _Descent(board)
     relaxes = relaxes and l1_ratio == 1.0
     done = sum(not key.relaxed for key in board.figures) - 1
-    for depth in range(1, DEEPEST + 1):
+    for depth in range(first, DEEPEST + 1):
         lam, candidate = lam_max / l1_ratio * STEP**-depth, Candidate(l1_ratio, depth, False)
         for learner in learners:
             step(f"choosing alpha: {done + depth - 1} of at most {done + left} strengths judged")
@@ -183,8 +187,8 @@ def _go_down(learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: 
                 board.add(again, learner.relaxed(SHARE_OF_RIDGE * lam))
             relaxes = not refits.ends_at(again)
         if plain.ends_at(candidate):
-            return False
-    return plain.waits == 0
+            break
+    return plain
 
 
 def _judge_on(learner: Learner, lam_max: float, candidates: list[Candidate], board: _Board) -> None:

@@ -12,7 +12,7 @@ from ..solver.small import SmallSolver, is_small
 from .problem import Task
 from .splits import Split
 
-ROWS_PER_FEATURE = 4
+ROWS_PER_FEATURE = 10
 """The least number of rows for each feature that is learned again."""
 
 Figures = tuple[np.ndarray, int]
