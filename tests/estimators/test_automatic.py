@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sparsco import SparseClassifier, SparseRegressor, load, save
 from sparsco.conversions.choose import ROWS_IN_MEMORY, Choose
+from sparsco.engine import pilot_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:alpha='auto'")
 
@@ -287,6 +288,7 @@ def test_bad_parameters_are_refused_in_one_sentence():
 
 def test_a_stream_longer_than_the_sample_is_sampled_the_same_in_any_cut(monkeypatch):
     monkeypatch.setattr(Choose, "sample_nonzeros", 10_000)
+    monkeypatch.setattr(pilot_rows, "WIDE_ROWS", 0)
     assert ROWS_IN_MEMORY > 10_000
     X, y = classes()
     one, two = SparseClassifier(random_state=0).partial_fit(X, y), SparseClassifier(random_state=0)
@@ -295,3 +297,14 @@ def test_a_stream_longer_than_the_sample_is_sampled_the_same_in_any_cut(monkeypa
     assert np.array_equal(one.coef_, two.coef_)
     assert one.report_["converted"][0]["choice"]["rows"] < 260
     assert one.score(X, y) > 0.7
+
+
+def test_few_rows_are_kept_whole_however_wide_they_are(monkeypatch):
+    X, y = classes(300)
+    whole = SparseClassifier(random_state=0).fit(X, y)
+    monkeypatch.setattr(Choose, "sample_nonzeros", X.size // 4)
+    model = SparseClassifier(random_state=0)
+    for first in range(0, 300, 70):
+        model.partial_fit(X[first : first + 70], y[first : first + 70], classes=np.unique(y))
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert model.report_["converted"][0]["choice"]["rows"] == 300
