@@ -179,8 +179,8 @@ class Run:
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
-        nonzeros, pilot = self.sample_nonzeros(self.conversion), int(np.maximum(np.diff(matrix.indptr), 1).sum())
-        nonzeros = max(nonzeros, pilot) if nonzeros and self.conversion.bounds_false_features else nonzeros
+        nonzeros = self.sample_nonzeros(self.conversion)
+        nonzeros = self.pilot_rows.room(nonzeros, self.conversion) if nonzeros else 0
         self.reservoir = reservoir_of(self, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None

@@ -286,6 +286,12 @@ class LinearBase:
             self._fit.model = self.calibrated(self._fit.model)
         return self._fit.model
 
+    def convert_with_sizes(self) -> Converted:
+        """Return the converted model with those of fewer features, which few readers need."""
+        self.convert()
+        with steps_shown(type(self).__name__, self.verbose):
+            return self._fit.with_sizes(self.arranged)
+
     def convert_with_columns(self) -> Converted:
         """Return the converted model with the spreads of its columns, which few readers need."""
         self.convert()

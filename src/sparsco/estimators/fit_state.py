@@ -27,7 +27,7 @@ from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs, with_promise
+from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
 from .row_offsets import checked_offset
 
@@ -380,6 +380,14 @@ class FitState(LifeCycle, Restored):
             answers = None if self.long is None else finish_long_stream(self.long, runs)
             self.take(convert_runs(runs, answers), arranged)
 
+    def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with those of fewer features, which are learned on first use."""
+        assert self.model is not None
+        if self.model.sizes is None:
+            sizes = tuple(each.arranged(arranged) for each in sizes_of(self.begun()))
+            self.model = self.model._replace(sizes=sizes, columns=None)  # they have further features
+        return self.model
+
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
         assert self.model is not None
@@ -394,14 +402,9 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        sizes = (
-            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
-            for each in model.sizes
-        )
-        coef, intercept = arranged(model.coef), arranged(model.intercept)
         if model.stability is not None:
             model = with_promise(model, self.labels_of)
-        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+        self.model = model.arranged(arranged)
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""

@@ -114,7 +114,7 @@ class Readable(LinearBase):
 
         The loss is the mean over held-out rows, the error its standard error.  ``at_size`` has the models.
         """
-        sizes = self.convert().sizes
+        sizes = self.convert_with_sizes().sizes or ()
         kind = [("size", np.int64), ("loss", np.float64), ("error", np.float64)]
         return np.array([(each.size, each.loss, each.error) for each in sizes], kind)
 

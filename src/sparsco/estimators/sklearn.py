@@ -32,10 +32,10 @@ from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, shifted
 from .tasks import LinearClassifier, LinearRegressor
-from .views import Viewed
+from .views import ViewedModel
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
+class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.

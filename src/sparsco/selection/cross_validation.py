@@ -18,7 +18,7 @@ from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.margins import has_probabilities
 from ..estimators.sklearn import SparseClassifier, SparseRegressor
-from ..estimators.views import Viewed
+from ..estimators.views import NOT_FITTED, Shown, Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -167,6 +167,14 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
                 return alpha
             self.path_.solved[k] = found.refined(self.path_.solved[k])
             refined.add(k)
+
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the chosen strength, and the model of it."""
+        if not self.__sklearn_is_fitted__():
+            return Shown(NOT_FITTED)
+        chosen, folds = self.best_estimator_.shown(), len(self.fold_losses_)
+        how = f"alpha={self.alpha_:.4g}, chosen of {len(self.path_)} strengths by {folds} folds"
+        return chosen._replace(state=f"{chosen.state.partition(';')[0]}; {how}")
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
 

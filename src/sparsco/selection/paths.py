@@ -20,7 +20,7 @@ from ..estimators.margins import has_probabilities
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
 from ..estimators.sklearn import SparseClassifier, as_estimator
-from ..estimators.views import Viewed
+from ..estimators.views import NOT_FITTED, Shown, Viewed, under_way
 from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside
 from .judging import Judged, Unseen, judged, judged_before
@@ -85,6 +85,21 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     >>> path.path_.nonzeros.tolist()[:2], np.flatnonzero(path.model_.coef_).tolist()
     ([1, 2], [3, 7])
     """
+
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the sizes of the models, and the chosen one."""
+        path = self.fit_state.model
+        if path is None:
+            return under_way(self.fit_state.examples) if self.fit_state.is_fitted else Shown(NOT_FITTED)
+        sizes = path.nonzeros
+        state = (
+            f"{len(path)} strengths with {sizes.min():,} to {sizes.max():,} of {path.shell.n_features_in_:,} features"
+        )
+        if not path.is_judged:
+            return Shown(state)
+        alpha = path.choose(self.choose)
+        chosen = path.model(alpha).shown()
+        return chosen._replace(state=f"{state}; alpha={alpha:.4g} is chosen, {chosen.state.partition(';')[0]}")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the models of all strengths from rows X and targets y, and return the path.

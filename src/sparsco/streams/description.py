@@ -184,7 +184,7 @@ class Description(NamedTuple):
             return self
         values: dict[str, list[str]] = {column.name: [] for column in self.columns if column.kind == CATEGORY}
         known = set(names)
-        for name in known:
+        for name in known if values else ():  # words are many, and no category
             at = name.find("=")
             while at >= 0:
                 if name[:at] in values:

@@ -109,13 +109,16 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
 
 
-def describe(model: Any, stream: Stream) -> None:
-    """Give a model the description of the table that it has learned, if it was one, and the names of its features."""
+def describe(model: Any, stream: Stream, columns: int | None = None) -> None:
+    """Give a model the description of the table that it has learned, if it was one, and the names of its features.
+
+    ``columns`` is their number, where the stream has been read further than the model has learned.
+    """
     description = stream.description
     if description is None or not isinstance(model, LinearModel):
         return
     names = stream.names if by_name(stream) else None
-    every = [] if names is None else [names[column] for column in range(len(names))]
+    every = [] if names is None else [names[column] for column in range(len(names))][:columns]
     model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
 
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.drift import Drift
 from ..data.progressive import JUDGED, next_mark
+from ..data.row_order import RowOrder
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
 from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
@@ -160,7 +160,7 @@ class Training:
         """A position to read on from, the beginning of a chunk, and the number of the row there."""
         self.judged = np.zeros((2, 3))
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
-        self.drift: Drift | None = None
+        self.row_order: RowOrder | None = None
         """The dependence of labels and features on the number of a row."""
         self.order = ""
         """The order in which rows are read."""
@@ -184,12 +184,15 @@ class Training:
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
         content = self.checkpoints.recall(self.asked, self._identity())
-        if content is None:
-            return
+        if content is not None:
+            self._restore(content)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Continue with the content of a checkpoint."""
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds, self.drift = content["judged"], content["seconds"], content["drift"]
+        self.judged, self.seconds, self.row_order = content["judged"], content["seconds"], content["drift"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
 
@@ -263,7 +266,7 @@ class Training:
 
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
-        found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
+        found = self.row_order.sentence() if self.row_order is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
         if self.order == "shuffled in groups":
@@ -379,8 +382,7 @@ class Training:
             self._check(part)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
-            self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
-            self.drift.add_labels(self.row, y)
+            self._watch_order(y)
         y = targets_of(y, part.offsets)
         if is_judged:
             self._judge(matrix, y, weights)
@@ -395,6 +397,10 @@ class Training:
             names=self.features.names,
         )
         self.row += part.rows
+
+    def _watch_order(self, y: np.ndarray) -> None:
+        self.row_order = RowOrder(self.model.classifies) if self.row_order is None else self.row_order
+        self.row_order.add_labels(self.row, y)
 
     def _check(self, part: LabelledRows) -> None:
         """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
@@ -417,9 +423,9 @@ class Training:
                 )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        assert self.drift is not None
-        self.drift.add_features(self.row, matrix)
-        is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
+        assert self.row_order is not None
+        self.row_order.add_features(self.row, matrix)
+        is_ready = self.model.__sklearn_is_fitted__() and not self.row_order.is_sorted
         found = self.model.judge(matrix, y, weights) if is_ready else None
         if found is not None:
             self.judged += [float(len(y) if weights is None else weights.sum()), *found]
@@ -462,26 +468,28 @@ class Training:
         """Write the state of the run as a checkpoint."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
-        self.checkpoints.write(
-            {
-                "asked": self.asked,
-                "identity": self.identity or self._identity(),
-                "environment": model_files.environment(),
-                "names": dict(self.stream.names),
-                "model": self.model,
-                "classes": self.classes,
-                "epoch": self.epoch,
-                "row": self.row,
-                "rows": self.rows,
-                "behind": self.behind,
-                "judged": self.judged,
-                "drift": self.drift,
-                "seconds": self._elapsed(),
-                "table": [tuple(line) for line in self.table],
-                "notes": self.notes,
-            }
-        )
+        self.checkpoints.write(self._content())
         self.kept = time.monotonic(), self._learned()
+
+    def _content(self) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        return {
+            "asked": self.asked,
+            "identity": self.identity or self._identity(),
+            "environment": model_files.environment(),
+            "names": dict(self.stream.names),
+            "model": self.model,
+            "classes": self.classes,
+            "epoch": self.epoch,
+            "row": self.row,
+            "rows": self.rows,
+            "behind": self.behind,
+            "judged": self.judged,
+            "drift": self.row_order,  # its name in files of before
+            "seconds": self._elapsed(),
+            "table": [tuple(line) for line in self.table],
+            "notes": self.notes,
+        }
 
     def _learned(self) -> int:
         return self.epoch * self.rows + self.row
