@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.randomness import Purpose, draw, key
+from ..data.rows import Matrix
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..problem.state import widened
 from ..solver.units import column_sums
@@ -249,6 +250,15 @@ class Reservoir:
         table = self._table
         wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
         self._table = table._replace(**wide)
+
+    def rewrite(self, rewritten: Callable[[Matrix], Matrix]) -> None:
+        """Replace all rows by what ``rewritten`` returns for them; if they are longer then, fewer of them are kept."""
+        add_attributes(self, self.__getstate__())
+        rows = rewritten(Matrix(np.append(self._table.start, self._used), self._indices, self._data, 0))
+        self._table = self._table._replace(start=rows.indptr[:-1].copy(), length=np.diff(rows.indptr))
+        self._indices, self._data, self._used = rows.indices.astype(np.uint32), rows.data, len(rows.data)
+        none = np.empty(0, np.int64)
+        self._tighten(*self._split_with(none.view(np.uint64), none.view(np.uint64), none, self._limits))
 
     def sample(self, enough: int | None = None) -> Sample:
         """Return R, V and kappa for the rows seen so far, without changing the reservoir.

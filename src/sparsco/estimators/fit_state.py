@@ -19,8 +19,10 @@ import scipy.sparse as sp
 from ..conversions.reservoir import Reservoir
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
+from ..data.crosses import Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
+from ..engine.growth import rewrite_rows
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
@@ -151,6 +153,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    noted_at_once: int = 1024
+    """The number of examples of ``learn_one`` that are learned at once."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 
@@ -287,6 +291,14 @@ class FitState(LifeCycle, Restored):
         if self.long is not None:
             self.long.grow(d)
 
+    def rewrite_rows(self, rewritten: Callable[[Matrix], Matrix]) -> None:
+        """Replace all rows that are kept, whose columns are slots, by what ``rewritten`` returns for them."""
+        for run in self.runs:
+            rewrite_rows(run, rewritten)
+        for sample in (self.held, None if self.long is None else self.long.held):
+            if sample is not None:
+                sample.rewrite(rewritten)
+
     def add_run(self, run: Run) -> None:
         """Add a run, which learns from here on."""
         self.runs = [*self.runs, run]
@@ -392,7 +404,7 @@ class FitState(LifeCycle, Restored):
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""
-        if self.has_names:
+        if self.lists_features:
             return [str(self.features.names[slot]) for slot in slots]
         return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
@@ -461,6 +473,11 @@ class FitState(LifeCycle, Restored):
     def has_names(self) -> bool:
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
+
+    @property
+    def lists_features(self) -> bool:
+        """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
+        return isinstance(self.features, Names | Crossed)
 
 
 def _fingerprint(value: Any) -> Any:

@@ -8,14 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from ..data.rows import Matrix
+from ..data.crosses import Crossed
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .views import refuse_in_view
-
-_NOTED = 1024
-"""The number of examples of ``learn_one`` that are learned at once."""
 
 
 class OneExample(LinearBase):
@@ -53,7 +51,7 @@ class OneExample(LinearBase):
                 self._note(x, y)
         else:
             self._note(x, y)
-            if len(state.noted) >= _NOTED:
+            if len(state.noted) >= state.noted_at_once:
                 self._flush()
         return self
 
@@ -73,6 +71,19 @@ class OneExample(LinearBase):
             self._begin_stream(0, one_by_one=True)
         self._fit.go_on(Phase.STREAM)
         self._fit.noted = []
+        self._end_queue(0)
+
+    def _end_queue(self, rows: int) -> None:
+        """Count queued examples that were learned; crosses are born at boundaries, where a queue ends, too."""
+        state = self._fit
+        if isinstance(state.features, Crossed):
+            if state.features.count(rows):
+                self.bear_crosses()
+            state.noted_at_once = min(FitState.noted_at_once, state.features.rows_to_boundary())
+
+    def bear_crosses(self) -> None:
+        """Let crosses be born."""
+        raise NotImplementedError
 
     def _flush(self) -> None:
         """Learn the examples that ``learn_one`` has queued."""
@@ -83,6 +94,7 @@ class OneExample(LinearBase):
         matrix, y = self._fit.drain()
         self.n_features_in_ = self._fit.features.width
         self._learn_rows(matrix, y, self._class_weights(y))
+        self._end_queue(len(y))
 
     def _margins_one(self, x: Any) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
@@ -95,6 +107,8 @@ class OneExample(LinearBase):
         else:
             row = self._fit.features.row(x)
         if self._fit.phase is not Phase.STREAM:
+            if isinstance(self._fit.features, Crossed):  # the same sums as those of many rows
+                return self.margins_of_slots(row)[0]
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
         iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]

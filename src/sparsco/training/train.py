@@ -34,6 +34,7 @@ from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
+from .crossing import Crossing
 from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
 from .results import Line, StoppedError, Trained
 
@@ -56,6 +57,9 @@ def train(
     stop: Callable[[], bool] = bool,
     live: Live | None = None,
     named: bool | None = None,
+    cross: Any = None,
+    birth: Any = None,
+    cross_bits: int | None = None,
     **options: Any,
 ) -> Trained:
     """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
@@ -90,6 +94,14 @@ def train(
         The display of progress.
     named : bool, optional
         True if the features of a stream under way are names, False if they are numbered columns; the source must match.
+    cross : "all", or list of "a:b" or pairs, optional
+        The pairs of features whose products are features, too; see docs/crosses.md.  A pair has names of columns,
+        namespaces or features, or lists of them.
+    birth : bool or int, optional
+        If True, a cross exists only once both of its features were selected; a number is the most features that are
+        selected at a time.  By default crosses of all features are born if there are more than 200 features.
+    cross_bits : int, optional
+        If given, crosses are hashed into 2 ** cross_bits columns, and collisions are counted.
 
     Returns
     -------
@@ -119,7 +131,8 @@ def train(
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
     reader = {**(reader or {}), **options}
-    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
+    crossing = Crossing(cross, birth, cross_bits, reader)
+    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossing)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
     if named is not None and named != by_name(run.stream):
@@ -141,8 +154,16 @@ class Training:
     stream: Stream
 
     def __init__(
-        self, model: Any, passes: int, shuffle: bool, reader: dict[str, Any], classes: Any, settings: dict[str, Any]
+        self,
+        model: Any,
+        passes: int,
+        shuffle: bool,
+        reader: dict[str, Any],
+        classes: Any,
+        settings: dict[str, Any],
+        crossing: Crossing | None = None,
     ) -> None:
+        self.crossing = crossing or Crossing()
         self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
         self.classes, self.settings = classes, settings
         if model is not None:
@@ -150,6 +171,7 @@ class Training:
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
+            asked += "" if self.crossing.cross is None else repr((self.crossing.cross, self.crossing.is_open))
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
         seed = settings.get("random_state")
@@ -248,6 +270,7 @@ class Training:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             if not self.model.t_:
                 raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
+            self.crossing.end_pass(self.model)
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
@@ -258,8 +281,15 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
+        self._note_crosses()
         describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
+
+    def _note_crosses(self) -> None:
+        notes, warnings = self.crossing.remarks(self.model)
+        self.notes, self.warnings = self.notes + notes, self.warnings + warnings
+        for sentence in warnings:
+            warn(sentence)
 
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
@@ -333,6 +363,7 @@ class Training:
             self._end_if_asked()
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.crossing.settle(self.stream, first, PILOT_ROWS)
             yield from first
         yield from chunks
         if self.epoch == 0:
@@ -391,6 +422,7 @@ class Training:
             is_repeat_pass=self.epoch > 0,
             columns=self.stream.hashed_to,
             names=self.features.names,
+            **self.crossing.options(self.stream, self.model),
         )
         self.row += part.rows
 
