@@ -69,15 +69,15 @@ class Cross(NamedTuple):
                 bits[name] = bits.get(name, 0) | 1 << k
                 ranges += [(*bounds, 1 << k) for bounds in _ranges(name)]
         found = np.full(len(names), bits.get(EVERY, 0), np.uint64)
-        for i, (name, column) in enumerate(zip(names, columns, strict=True)):
+        for i, (called, column) in enumerate(zip(names, columns, strict=True)):
             own = 0
-            if name is None:
+            if called is None:
                 for low, high, bit in ranges:
                     own |= bit if low <= column <= high else 0
             else:
-                own = bits.get(name, 0)
-                for mark in _GOES_ON.finditer(name):
-                    own |= bits.get(name[: mark.start()], 0)
+                own = bits.get(called, 0)
+                for mark in _GOES_ON.finditer(called):
+                    own |= bits.get(called[: mark.start()], 0)
             found[i] |= np.uint64(own)
         return found
 
@@ -101,7 +101,9 @@ def cross_of(cross: Any, birth: Any = None, bits: int | None = None) -> Cross | 
     if bits is not None and (isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= _MOST_BITS):
         raise ValueError(f"cross_bits must be a whole number from 1 to {_MOST_BITS}, not {bits!r}.")
     if found.bits and found.birth:
-        raise ValueError("cross_bits and birth exclude each other: crosses that are born are few, and keep their names.")
+        raise ValueError(
+            "cross_bits and birth exclude each other: crosses that are born are few, and keep their names."
+        )
     return found
 
 

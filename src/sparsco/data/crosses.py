@@ -1,8 +1,8 @@
 """Crosses: products of two features, made where the rows of any source meet a model.
 
-The number of a cross is made of those of its two columns, its *parents*.  So it needs no table, and means the same in a
-file.  ``Crossed`` gives slots to columns and crosses alike, in the order in which they are first seen.  A cross may have
-to be *born*: then it exists only if both parents were selected at one boundary of the stream.
+The number of a cross is made of those of its two columns, its *parents*.  So it needs no table, and means the same in
+a file.  ``Crossed`` gives slots to columns and crosses alike, in the order in which they are first seen.  A cross may
+have to be *born*: then it exists only if both parents were selected at one boundary of the stream.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import U, kernel
-from ..util.attributes import attributes
+from ..jit.dispatch import U
+from ..util.attributes import add_attributes, attributes
+from .cross_kernels import cross_known, cross_rows
 from .cross_rules import Cross
 from .named_values import named_values
 from .rows import LARGEST, Matrix
@@ -30,7 +31,6 @@ _WIDE = 1 << 62
 _AT_ONCE = 1 << 22
 """About so many crosses are made at once."""
 _MIX = U(0x9E3779B97F4A7C15)
-
 
 
 class Naming(NamedTuple):
@@ -50,6 +50,19 @@ def pairs_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def number_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return the numbers of crosses of two columns, of which the left one is smaller."""
     return (left + 1 << 31) | right
+
+
+def cross_name(one: str, other: str, mine: int, yours: int, asked: Cross) -> str:
+    """Return the name of a cross: in the order of its rule, or where that is open in that of the alphabet.
+
+    ``mine`` and ``yours`` are the bits of the words that stand for the two.
+    """
+    ways = {
+        (bool(mine & first and yours & second), bool(yours & first and mine & second))
+        for first, second in asked.sides().T.tolist()
+    } - {(False, False)}
+    turned = (True, False) not in ways and ((False, True) in ways or other < one)
+    return f"{other}*{one}" if turned else f"{one}*{other}"
 
 
 class Crossed(SeenColumns):
@@ -112,7 +125,9 @@ class Crossed(SeenColumns):
             numbers = np.where(hashed, self.first_pair[np.where(hashed, numbers - BUCKET, 0)], numbers)
         is_cross = numbers >= CHILD
         left, right = (np.where(is_cross, side, numbers) for side in pairs_of(numbers))
-        own, first, second = (self.parents.slots_of(np.ascontiguousarray(side)).tolist() for side in (numbers, left, right))
+        own, first, second = (
+            self.parents.slots_of(np.ascontiguousarray(side)).tolist() for side in (numbers, left, right)
+        )
         return [
             self._cross_name(a, b) if crossed else self._name(p)
             for p, a, b, crossed in zip(own, first, second, is_cross.tolist(), strict=True)
@@ -123,17 +138,9 @@ class Crossed(SeenColumns):
         return f"x{int(self.parents.to_columns(np.array([parent]))[0])}" if name is None else name
 
     def _cross_name(self, a: int, b: int) -> str:
-        """Return the name of a cross: in the order of its rule, or where that is open in that of the alphabet."""
-        one, other = self._name(a), self._name(b)
-        if self.parent_names[a] is not None:
-            mine, yours = int(self.members[a]), int(self.members[b])
-            ways = {
-                (bool(mine & first and yours & second), bool(yours & first and mine & second))
-                for first, second in self.asked.sides().T.tolist()
-            } - {(False, False)}
-            if (True, False) not in ways and ((False, True) in ways or other < one):
-                one, other = other, one
-        return f"{one}*{other}"
+        if self.parent_names[a] is None:
+            return f"{self._name(a)}*{self._name(b)}"
+        return cross_name(self._name(a), self._name(b), int(self.members[a]), int(self.members[b]), self.asked)
 
     def unmatched(self) -> list[str]:
         """Return the words of the rules that have stood for no feature so far."""
@@ -182,18 +189,7 @@ class Crossed(SeenColumns):
     def _expanded(self, matrix: Matrix, columns: np.ndarray, parents: np.ndarray) -> Matrix:
         """Return the rows with the numbers of their columns, then those of their crosses."""
         born = self.born if self.asked.birth else np.zeros(0, np.uint64)
-        data = matrix.data.astype(np.float64, copy=False)
-        given = matrix.indptr, columns, parents, data, self.members, self.asked.sides(), born
-        longest = int(np.diff(matrix.indptr).max(initial=0))
-        indptr, room = np.zeros_like(matrix.indptr), np.empty((2, longest), np.int64)
-        cross_rows(*given, room, False, indptr, np.empty(0, np.int64), np.empty(0))
-        numbers, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
-        cross_rows(*given, room, True, indptr, numbers, values)
-        _check(values)
-        if not values.all():  # a product may be too small for a number
-            rows = Matrix(indptr, numbers, values, _WIDE)
-            ends = np.append(0, np.cumsum(values != 0.0))[indptr]
-            indptr, numbers, values = ends, rows.indices[values != 0.0], values[values != 0.0]
+        indptr, numbers, values = crossed_rows(matrix, columns, parents, self.members, self.asked.sides(), born)
         if self.asked.bits:
             numbers = self._hashed(numbers)
             indptr, numbers, values = tidied(np.diff(indptr), numbers, values)
@@ -279,7 +275,7 @@ class Crossed(SeenColumns):
     def only(self, slots: np.ndarray) -> Crossed:
         """Return the features of a model that learns no more and uses these slots."""
         twin = object.__new__(Crossed)
-        vars(twin).update(attributes(self) | {"naming": None, "_known": None})
+        add_attributes(twin, attributes(self) | {"naming": None, "_known": None})
         numbers = self._of_slot[slots]
         SeenColumns.__init__(twin)
         SeenColumns.of(twin, numbers, self.width)
@@ -332,6 +328,23 @@ class Crossed(SeenColumns):
         raise ValueError("coef_init has one weight per column, and this model has crosses, too: leave it out.")
 
 
+def crossed_rows(
+    matrix: Matrix, columns: np.ndarray, parents: np.ndarray, members: np.ndarray, sides: np.ndarray, born: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows with the numbers of their columns, then those of their crosses, and the values, as CSR."""
+    given = matrix.indptr, columns, parents, matrix.data.astype(np.float64, copy=False), members, sides, born
+    longest = int(np.diff(matrix.indptr).max(initial=0))
+    indptr, room = np.zeros_like(matrix.indptr), np.empty((2, longest), np.int64)
+    cross_rows(*given, room, False, indptr, np.empty(0, np.int64), np.empty(0))
+    numbers, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
+    cross_rows(*given, room, True, indptr, numbers, values)
+    _check(values)
+    kept = values != 0.0  # a product may be too small for a number
+    if not kept.all():
+        indptr, numbers, values = np.append(0, np.cumsum(kept))[indptr], numbers[kept], values[kept]
+    return indptr, numbers, values
+
+
 def _check(values: np.ndarray) -> None:
     if values.size and np.abs(values).max() > LARGEST:
         raise ValueError("the product of two features is above 1e75: scale the features, or cross fewer of them.")
@@ -342,86 +355,3 @@ def _keys(names: Sequence[str | None], columns: Sequence[int]) -> np.ndarray:
     texts = (f"x{column}" if name is None else name for name, column in zip(names, columns, strict=True))
     digests = (hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)
-
-
-@kernel
-def cross_rows(indptr, columns, parents, data, members, sides, born, room, writes, longer, numbers, values):
-    """Write rows with the products of pairs of their features: first their lengths, then (``writes``) contents.
-
-    ``sides[0, r]`` and ``sides[1, r]`` are the bits of the two words of rule r.  A pair that several rules name is made
-    by the first of them.  ``born`` has the bits of boundaries, or no entries if crosses need not be born.
-    """
-    to, needs_birth = 0, born.size > 0
-    for i in range(indptr.size - 1):
-        start, stop = indptr[i], indptr[i + 1]
-        if writes:
-            for p in range(start, stop):
-                numbers[to + p - start], values[to + p - start] = columns[p], data[p]
-        to += stop - start
-        for r in range(sides.shape[1]):
-            first, second, lefts, rights = sides[0, r], sides[1, r], 0, 0
-            for p in range(start, stop):
-                own = members[parents[p]]
-                if needs_birth and born[parents[p]] == U(0):
-                    continue
-                if own & first != U(0):
-                    room[0, lefts] = p
-                    lefts += 1
-                if own & second != U(0):
-                    room[1, rights] = p
-                    rights += 1
-            for a in range(lefts):
-                p = room[0, a]
-                mine = members[parents[p]]
-                for b in range(a + 1 if first == second else 0, rights):
-                    q = room[1, b]
-                    yours = members[parents[q]]
-                    if p == q or (p > q and yours & first != U(0) and mine & second != U(0)):
-                        continue  # a square, or a pair that comes the other way round, too
-                    if needs_birth and born[parents[p]] & born[parents[q]] == U(0):
-                        continue
-                    is_made = False
-                    for s in range(r):
-                        there = mine & sides[0, s] != U(0) and yours & sides[1, s] != U(0)
-                        back = yours & sides[0, s] != U(0) and mine & sides[1, s] != U(0)
-                        is_made |= there or back
-                    if is_made:
-                        continue
-                    if writes:
-                        left, right = min(columns[p], columns[q]), max(columns[p], columns[q])
-                        numbers[to], values[to] = (left + 1 << 31) | right, data[p] * data[q]
-                    to += 1
-        longer[i + 1] = to
-
-
-@kernel
-def cross_known(indptr, parents, data, slot_of, heads, rights, slots, at, writes, longer, found, values):
-    """Write rows with their columns and crosses that have a slot: first their lengths, then (``writes``) contents.
-
-    The crosses of parent p are ``heads[p]``, ..., ``heads[p + 1] - 1``: their right parents and their slots.  ``at`` is
-    room for the place of each parent in a row, all -1.
-    """
-    to = 0
-    for i in range(indptr.size - 1):
-        start, stop = indptr[i], indptr[i + 1]
-        for p in range(start, stop):
-            if parents[p] < 0:
-                continue
-            at[parents[p]] = p
-            if slot_of[parents[p]] >= 0:
-                if writes:
-                    found[to], values[to] = slot_of[parents[p]], data[p]
-                to += 1
-        for p in range(start, stop):
-            if parents[p] < 0:
-                continue
-            for k in range(heads[parents[p]], heads[parents[p] + 1]):
-                q = at[rights[k]]
-                if q >= 0:
-                    if writes:
-                        found[to], values[to] = slots[k], data[p] * data[q]
-                    to += 1
-        for p in range(start, stop):
-            if parents[p] >= 0:
-                at[parents[p]] = -1
-        longer[i + 1] = to

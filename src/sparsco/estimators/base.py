@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -213,6 +214,14 @@ class LinearBase:
 
     def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
         """Return the margins of a dict of cells of the table that was learned, one per model."""
+        raise NotImplementedError
+
+    def margins_of_slots(self, rows: Matrix) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models)."""
+        raise NotImplementedError
+
+    def bear_crosses(self) -> None:
+        """Let the crosses of the features that are selected here exist."""
         raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------

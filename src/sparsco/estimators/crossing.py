@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -70,7 +71,8 @@ class CrossLearning(LinearBase):
     def _strongest(self, features: Crossed) -> np.ndarray:
         """Return the columns that a model has which is made of the stream up to here, the strongest ones.
 
-        Their number is bounded, and they are ordered by |weight| times spread.
+        They are ordered by |weight| times spread.  There are at most as many as the root of the number of rows, so that
+        all crosses that were born are never more than the rows.
         """
         state = self._fit
         told, own = list(state.told), [list(run.warnings) for run in state.runs]
@@ -90,7 +92,8 @@ class CrossLearning(LinearBase):
         used = np.unique(model.coef.indices)
         used = used[features.to_columns(used) < CHILD]
         effects = abs(model.coef[:, used]).max(0).toarray().ravel() * model.columns[[0]][:, used].toarray().ravel()
-        order = np.argsort(-effects, kind="stable")[: features.asked.birth]
+        most = min(features.asked.birth, math.isqrt(features.rows))
+        order = np.argsort(-effects, kind="stable")[:most]
         return np.sort(features.to_columns(used[order]))
 
 

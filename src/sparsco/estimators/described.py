@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.rows import Matrix
 from ..data.crosses import Crossed
+from ..data.rows import Matrix
 from ..data.slots import Names
 from ..streams.description import Description
 from ..streams.encoding import Unknown

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.reservoir import Reservoir
+from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
-from ..data.crosses import Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.growth import rewrite_rows
@@ -295,9 +295,10 @@ class FitState(LifeCycle, Restored):
         """Replace all rows that are kept, whose columns are slots, by what ``rewritten`` returns for them."""
         for run in self.runs:
             rewrite_rows(run, rewritten)
-        for sample in (self.held, None if self.long is None else self.long.held):
-            if sample is not None:
-                sample.rewrite(rewritten)
+        if self.held is not None:
+            self.held.rewrite(rewritten)
+        if isinstance(self.long, LongStream):
+            self.long.held.rewrite(rewritten)
 
     def add_run(self, run: Run) -> None:
         """Add a run, which learns from here on."""

@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..choice.splits import ByRow
-from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, check_numbers, margins
 from ..data.cross_rules import Cross
 from ..data.crosses import Crossed, Naming
+from ..data.randomness import Purpose, uniform
+from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
@@ -49,7 +49,7 @@ _MANY_COLUMNS = 1 << 20
 """The number of columns from which ``storage="auto"`` has room only for columns that occur, if that number is known."""
 
 
-class LinearModel(OneExample, CrossLearning, Readable):
+class LinearModel(CrossLearning, OneExample, Readable):
     """A linear model that learns in passes and in streams; the base of the classifier and the regressor."""
 
     # ---- all rows at once ------------------------------------------------------------------------------------------

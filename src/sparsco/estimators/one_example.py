@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..data.rows import Matrix
 from ..data.crosses import Crossed
+from ..data.rows import Matrix
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -80,10 +80,6 @@ class OneExample(LinearBase):
             if state.features.count(rows):
                 self.bear_crosses()
             state.noted_at_once = min(FitState.noted_at_once, state.features.rows_to_boundary())
-
-    def bear_crosses(self) -> None:
-        """Let crosses be born."""
-        raise NotImplementedError
 
     def _flush(self) -> None:
         """Learn the examples that ``learn_one`` has queued."""

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.rows import Matrix, margins
 from ..data.crosses import Crossed
+from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..error_control.scores import StabilityPaths
 from ..problem.state import check_room

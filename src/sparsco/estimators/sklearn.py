@@ -18,8 +18,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.crosses import Crossed
+from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored

@@ -295,9 +295,6 @@ class CachedStream(Stream):
     def names(self) -> Mapping[int, str]:
         return self.source.names if self._cache is None else self._cache.names
 
-    def names_of(self, columns: np.ndarray) -> list[str | None]:
-        return (self._cache or self.source).names_of(columns)
-
     @property
     def is_cached(self) -> bool:
         """Return whether the next pass is read from the cache."""

@@ -14,6 +14,7 @@ from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream
 from ..streams.description import Description, listed
 from ..streams.texts import LabelledTexts
+from ..util.notices import warn
 from .labelled_rows import by_name
 
 MANY_FEATURES = 200
@@ -29,6 +30,8 @@ class Crossing:
         self, cross: Any = None, birth: Any = None, bits: int | None = None, reader: Mapping[str, Any] | None = None
     ) -> None:
         self.cross, self.is_open = cross_of(cross, birth, bits), birth is None and bits is None
+        self.asked = "" if self.cross is None else repr((self.cross, self.is_open))
+        """What was asked for, as text."""
         self.notes: list[str] = []
         if self.cross is not None and (reader or {}).get("quadratic"):
             raise ValueError("cross and quadratic (-q) both make pairs of features: leave out one of them.")
@@ -62,20 +65,22 @@ class Crossing:
         is_new = not model.fit_state.is_fitted
         if self.cross is None and (is_new or not isinstance(model.fit_state.features, Crossed)):
             return {}
-        return {"cross": self.cross, "naming": Naming(stream.names_of, by_name(stream))}
+        is_source = isinstance(stream, CachedStream) and not stream.is_cached
+        names_of = stream.source.names_of if is_source else stream.names_of
+        return {"cross": self.cross, "naming": Naming(names_of, by_name(stream))}
 
     def end_pass(self, model: Any) -> None:
         """Let crosses be born at the end of a pass, which is a boundary."""
         if self.cross is not None and has_births(model.fit_state.features):
             model.bear_crosses()
 
-    def remarks(self, model: Any) -> tuple[list[str], list[str]]:
-        """Return notes on the crosses of a model, and warnings of words that stood for no feature."""
+    def remark(self, model: Any, notes: list[str], warnings: list[str]) -> None:
+        """Add notes on the crosses of a model, and warn of words that stood for no feature."""
         features = model.fit_state.features
         if self.cross is None or not isinstance(features, Crossed):
-            return [], []
-        notes, crosses = list(self.notes), len(features) - len(features.parents)
-        rules = listed(self.cross.spelled())
+            return
+        crosses, rules = len(features) - len(features.parents), listed(self.cross.spelled())
+        notes += self.notes
         if features.asked.birth:
             born = int(np.count_nonzero(features.born))
             notes.append(f"crosses ({rules}): {crosses:,} were born of {born:,} of {len(features.parents):,} features")
@@ -88,8 +93,9 @@ class Crossing:
                 f"them hold more than one cross ({100.0 * several / max(used, 1):.2g}%)"
             )
         absent = [word for word in features.unmatched() if word != EVERY]
-        sentence = f"cross names {listed(absent)}, which stood for no feature of any row: check the spelling."
-        return notes, [sentence] if absent else []
+        if absent:
+            warnings.append(f"cross names {listed(absent)}, which stood for no feature of any row: check the spelling.")
+            warn(warnings[-1])
 
 
 def _distinct(chunks: Sequence[Chunk], rows: int) -> int:

@@ -28,7 +28,7 @@ from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
 from ..streams import Chunk, Stream, StreamError, open_stream
 from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
-from ..streams.shuffled import HELD_BYTES, Shuffled
+from ..streams.shuffled import Shuffled, order_advice
 from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
@@ -94,14 +94,13 @@ def train(
         The display of progress.
     named : bool, optional
         True if the features of a stream under way are names, False if they are numbered columns; the source must match.
-    cross : "all", or list of "a:b" or pairs, optional
-        The pairs of features whose products are features, too; see docs/crosses.md.  A pair has names of columns,
-        namespaces or features, or lists of them.
+    cross : "all", or list of "a:b" or pairs of names, optional
+        The pairs of features whose products are features, too: crosses (docs/crosses.md).
     birth : bool or int, optional
-        If True, a cross exists only once both of its features were selected; a number is the most features that are
-        selected at a time.  By default crosses of all features are born if there are more than 200 features.
+        If True, a cross exists only once both of its features were selected; a number is the most that are selected.
+        By default crosses of all features are born if there are more than 200 features.
     cross_bits : int, optional
-        If given, crosses are hashed into 2 ** cross_bits columns, and collisions are counted.
+        If given, crosses are hashed into 2 ** cross_bits columns.
 
     Returns
     -------
@@ -131,8 +130,8 @@ def train(
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
     reader = {**(reader or {}), **options}
-    crossing = Crossing(cross, birth, cross_bits, reader)
-    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossing)
+    crossed = Crossing(cross, birth, cross_bits, reader)
+    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossed)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
     if named is not None and named != by_name(run.stream):
@@ -161,17 +160,16 @@ class Training:
         reader: dict[str, Any],
         classes: Any,
         settings: dict[str, Any],
-        crossing: Crossing | None = None,
+        crossing: Crossing = Crossing(),
     ) -> None:
-        self.crossing = crossing or Crossing()
         self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
-        self.classes, self.settings = classes, settings
+        self.classes, self.settings, self.crossing = classes, settings, crossing
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
-            asked += "" if self.crossing.cross is None else repr((self.crossing.cross, self.crossing.is_open))
+            asked += self.crossing.asked
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
         seed = settings.get("random_state")
@@ -195,7 +193,7 @@ class Training:
         """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
-        """The time of the last checkpoint, and the number of rows that had been learned by then."""
+        """The time of the last checkpoint, and the rows learned by then."""
 
     # ---- beginning -------------------------------------------------------------------------------------------------
 
@@ -251,10 +249,8 @@ class Training:
         """Run from the current position to the end, and return the result."""
         polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
-            raise ValueError(
-                "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
-                "file."
-            )
+            what = "standard input and iterators can be read once only"
+            raise ValueError(f"{what}: set passes to 1 and polish to False, or give a file.")
         calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
         if self.passes > 1 and calibrate:
             raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
@@ -281,32 +277,16 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
-        self._note_crosses()
+        self.crossing.remark(self.model, self.notes, self.warnings)
         describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
-
-    def _note_crosses(self) -> None:
-        notes, warnings = self.crossing.remarks(self.model)
-        self.notes, self.warnings = self.notes + notes, self.warnings + warnings
-        for sentence in warnings:
-            warn(sentence)
 
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
         found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
-        if self.order == "shuffled in groups":
-            advice = "shuffle the lines of the source (shuf) before you convert it"
-        elif not self.stream.repeatable:
-            advice = "shuffle the rows before they are piped in (shuf), or give a file"
-        elif not self.shuffle:
-            advice = "leave shuffling on (no --no-shuffle, shuffle=True)"
-        else:
-            advice = (
-                f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
-                "(shuf), or train on the output of `sparsco convert`"
-            )
+        advice = order_advice(self.order, self.stream.repeatable, self.shuffle)
         self.warnings.append(
             f"{found}: the first rows, which decide the settings, differ from the others, and progressive "
             f"validation is unreliable; {advice}."
