@@ -52,8 +52,8 @@ def number_of(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (left + 1 << 31) | right
 
 
-def cross_name(one: str, other: str, mine: int, yours: int, asked: Cross) -> str:
-    """Return the name of a cross: in the order of its rule, or where that is open in that of the alphabet.
+def cross_name(one: str, other: str, mine: int, yours: int, asked: Cross, by_alphabet: bool = False) -> str:
+    """Return the name of a cross: in the order of its rule; where that is open as given, or by the alphabet.
 
     ``mine`` and ``yours`` are the bits of the words that stand for the two.
     """
@@ -61,7 +61,7 @@ def cross_name(one: str, other: str, mine: int, yours: int, asked: Cross) -> str
         (bool(mine & first and yours & second), bool(yours & first and mine & second))
         for first, second in asked.sides().T.tolist()
     } - {(False, False)}
-    turned = (True, False) not in ways and ((False, True) in ways or other < one)
+    turned = (True, False) not in ways and ((False, True) in ways or (by_alphabet and other < one))
     return f"{other}*{one}" if turned else f"{one}*{other}"
 
 
@@ -138,9 +138,8 @@ class Crossed(SeenColumns):
         return f"x{int(self.parents.to_columns(np.array([parent]))[0])}" if name is None else name
 
     def _cross_name(self, a: int, b: int) -> str:
-        if self.parent_names[a] is None:
-            return f"{self._name(a)}*{self._name(b)}"
-        return cross_name(self._name(a), self._name(b), int(self.members[a]), int(self.members[b]), self.asked)
+        bits = int(self.members[a]), int(self.members[b])
+        return cross_name(self._name(a), self._name(b), *bits, self.asked, by_alphabet=self.by_name)
 
     def unmatched(self) -> list[str]:
         """Return the words of the rules that have stood for no feature so far."""

@@ -90,9 +90,7 @@ class SparseCrosses(TransformerMixin, BaseEstimator):
         numbers = self._all_pairs() if self._pairs is None else self._pairs
         members = self._members.tolist()
         crosses = [
-            f"{names[i]}*{names[j]}"
-            if self._asked.is_all
-            else cross_name(str(names[i]), str(names[j]), members[i], members[j], self._asked)
+            cross_name(str(names[i]), str(names[j]), members[i], members[j], self._asked)
             for i, j in zip(*(side.tolist() for side in pairs_of(numbers)), strict=True)
         ]
         return np.array([*names, *crosses], object)

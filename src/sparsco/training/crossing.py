@@ -65,9 +65,8 @@ class Crossing:
         is_new = not model.fit_state.is_fitted
         if self.cross is None and (is_new or not isinstance(model.fit_state.features, Crossed)):
             return {}
-        is_source = isinstance(stream, CachedStream) and not stream.is_cached
-        names_of = stream.source.names_of if is_source else stream.names_of
-        return {"cross": self.cross, "naming": Naming(names_of, by_name(stream))}
+        source = stream.source if isinstance(stream, CachedStream) and not stream.is_cached else stream
+        return {"cross": self.cross, "naming": Naming(source.names_of, by_name(stream))}
 
     def end_pass(self, model: Any) -> None:
         """Let crosses be born at the end of a pass, which is a boundary."""
