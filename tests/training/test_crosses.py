@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sparsco import SparseCrosses, SparseRegressor, load, open_stream, save, train
 from sparsco.cli import main
+from sparsco.conversions.choose import Choose
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.results import StoppedError
 
@@ -70,10 +71,7 @@ def test_every_way_to_predict_gives_the_same_bits(tmp_path, frame, trained):
     for name in ("t.csv", "t.jsonl", "t.parquet"):
         assert main(["predict", str(tmp_path / "a.model"), str(tmp_path / name), "-o", str(tmp_path / "p")]) == 0
         np.testing.assert_array_equal(np.loadtxt(tmp_path / "p"), p)
-    assert (
-        save(loaded, tmp_path / "b.model").read_bytes()
-        and load(tmp_path / "b.model").predict(frame).tolist() == p.tolist()
-    )
+    np.testing.assert_array_equal(load(save(loaded, tmp_path / "b.model")).predict(frame), p)
     small = loaded.at_size(2)
     assert len(selected(small)) <= 2
     save(small, tmp_path / "c.model")
@@ -81,10 +79,7 @@ def test_every_way_to_predict_gives_the_same_bits(tmp_path, frame, trained):
 
 
 def test_any_source_of_the_same_features_gives_the_same_model(tmp_path, frame, trained):
-    named = [
-        {"a": row["a"], "b": row["b"], "x": 0.0 if row["x"] != row["x"] else row["x"]}
-        for row in frame.to_dict("records")
-    ]
+    named = frame[["a", "b", "x"]].fillna(0.0).to_dict("records")
     y = frame["y"].tolist()
     with open(tmp_path / "t.vw", "w") as file:
         for row, target in zip(named, y, strict=True):
@@ -276,6 +271,41 @@ def test_several_classes_and_calibrated_probabilities(frame):
             assert "a=u*b=y" in selected(found.model) and found.estimator.score(table, labels) > 0.97
 
 
+def test_intervals_and_plots_name_crosses(trained, frame):
+    model = copy.deepcopy(trained.estimator)
+    table = model.intervals(0.9, also=["a=w*b=z"])
+    found = {name: (low, high) for name, low, high in zip(table["feature"], table["low"], table["high"], strict=True)}
+    assert found["a=u*b=y"][0] < 3.0 < found["a=u*b=y"][1] and found["a=w*b=z"][0] < 0.0 < found["a=w*b=z"][1]
+    assert model.coef_.shape == (len(model.feature_names_),) and model.n_features_in_ == 8
+
+
+def test_values_whose_products_are_too_large_change_nothing():
+    X, y, _ = planted(n=1200, d=10)
+    model = train(X, y=y, cross="all", birth=False, settings=SETTINGS).estimator
+    before, wild = cells(model), X[:1100].toarray()
+    wild[1050, 3] = 1e60
+    with pytest.raises(ValueError, match="values of at most 3e37"):
+        model.partial_fit(wild, y[:1100])
+    assert cells(model) == before
+    model.partial_fit(X[:1100], y[:1100])
+    assert model.t_ == 2300
+
+
+def test_a_stream_that_outgrows_its_sample_has_crosses(monkeypatch):
+    monkeypatch.setattr(Choose, "sample_nonzeros", 3000)
+    X, y, pairs = planted(n=4500, d=40)
+    options = {"cross": "all", "birth": True, "settings": SETTINGS, "shuffle": False}
+    model = train(X, y=y, **options).model
+    assert model.fit_state.long is not None and pairs <= selected(model)
+    stream = [(row, target) for row, target in zip(as_pairs(X), y.tolist(), strict=True)]
+    assert cells(train(stream, **options).model) == cells(model)
+
+
+def as_pairs(X):
+    """Return the rows of a sparse matrix as tuples of columns and values."""
+    return [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr, X.indptr[1:], strict=False)]
+
+
 def test_polish_solves_with_crosses(frame):
     found = train(frame, target="y", cross=CROSS, settings=SETTINGS | {"alpha": 0.01, "polish": True})
     assert found.model.gap_ <= 1e-4 and "a=u*b=y" in selected(found.model)
@@ -286,7 +316,10 @@ def test_caches_hold_rows_without_crosses(tmp_path, frame):
     plain = cells(train(tmp_path / "t.csv", target="y", cross=CROSS, settings=SETTINGS).model)
     cached = train(tmp_path / "t.csv", target="y", cross=CROSS, settings=SETTINGS, cache=tmp_path / "cache").model
     assert cells(cached) == plain
-    assert list(open_stream(tmp_path / "cache"))
+    assert [chunk.d for chunk in open_stream(tmp_path / "cache")] == [8]
+    save(cached, tmp_path / "t.model")
+    assert main(["predict", str(tmp_path / "t.model"), str(tmp_path / "cache"), "-o", str(tmp_path / "p")]) == 0
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "p"), load(tmp_path / "t.model").predict(frame))
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   sparsco train table.csv --target price --groups columns             a column with all its categories, or none
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
-  sparsco train table.csv --target price --cross city:type            also products of two features: crosses
-  sparsco train words.svm --cross all --birth                         crosses of features that are selected
+  sparsco train table.csv --target price --cross size:kind            also products of features: crosses
+  sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume

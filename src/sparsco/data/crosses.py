@@ -99,8 +99,6 @@ class Crossed(SeenColumns):
 
     def _meet(self, columns: np.ndarray) -> np.ndarray:
         """Return the parents in these columns; the names of new ones decide which words stand for them."""
-        if columns.size and columns.max() >= CHILD:
-            raise ValueError(f"a row has column {columns.max()}: crosses are made of columns below {CHILD} only.")
         parents, known = self.parents.make_slots(columns), len(self.members)
         if len(self.parents) > known:
             new = self.parents.to_columns(np.arange(known, len(self.parents)))
@@ -148,13 +146,23 @@ class Crossed(SeenColumns):
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
+    def check(self, matrix: Matrix) -> None:
+        """Raise a ValueError for rows that cannot be crossed, before anything is learned of them."""
+        if matrix.indices.size and matrix.indices.max() >= CHILD:
+            raise ValueError(
+                f"a row has column {matrix.indices.max()}: crosses are made of columns below {CHILD} only."
+            )
+        check_products(matrix.data)
+
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns, and their crosses; new slots are made."""
+        self.check(matrix)
         columns = matrix.indices.astype(np.int64, copy=False)
         return super().place(self._expanded(matrix, columns, self._meet(columns)))
 
     def find(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns, and the crosses that have a slot; others are left out."""
+        check_products(matrix.data)
         columns = matrix.indices.astype(np.int64, copy=False)
         parents = self.parents.slots_of(columns)
         if self.asked.bits:
@@ -167,7 +175,6 @@ class Crossed(SeenColumns):
         cross_known(matrix.indptr, parents, data, *known, at, False, indptr, none, np.empty(0))
         slots, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
         cross_known(matrix.indptr, parents, data, *known, at, True, indptr, slots, values)
-        _check(values)
         kept = values != 0.0
         return without(Matrix(indptr, slots, values, self.room), kept, self.room)
 
@@ -337,16 +344,17 @@ def crossed_rows(
     cross_rows(*given, room, False, indptr, np.empty(0, np.int64), np.empty(0))
     numbers, values = np.empty(indptr[-1], np.int64), np.empty(indptr[-1])
     cross_rows(*given, room, True, indptr, numbers, values)
-    _check(values)
     kept = values != 0.0  # a product may be too small for a number
     if not kept.all():
         indptr, numbers, values = np.append(0, np.cumsum(kept))[indptr], numbers[kept], values[kept]
     return indptr, numbers, values
 
 
-def _check(values: np.ndarray) -> None:
-    if values.size and np.abs(values).max() > LARGEST:
-        raise ValueError("the product of two features is above 1e75: scale the features, or cross fewer of them.")
+def check_products(values: np.ndarray) -> None:
+    """Raise a ValueError for values whose products may be too large."""
+    largest = np.abs(values).max(initial=0.0)
+    if largest > np.sqrt(LARGEST):
+        raise ValueError(f"a row has the value {largest:.4g}: crosses need values of at most 3e37; scale the features.")
 
 
 def _keys(names: Sequence[str | None], columns: Sequence[int]) -> np.ndarray:

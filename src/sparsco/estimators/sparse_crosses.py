@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from ..data.cross_rules import Cross, cross_of
-from ..data.crosses import CHILD, cross_name, crossed_rows, number_of, pairs_of
+from ..data.crosses import CHILD, check_products, cross_name, crossed_rows, number_of, pairs_of
 from ..data.rows import as_matrix
 from ..util.attributes import stored
 
@@ -70,6 +70,7 @@ class SparseCrosses(TransformerMixin, BaseEstimator):
         """Return the columns of X, then their crosses."""
         check_is_fitted(self)
         matrix = as_matrix(self._checked(X, reset=False))
+        check_products(matrix.data)
         columns, d = matrix.indices.astype(np.int64), self.n_features_in_
         none = np.zeros(0, np.uint64)
         rows = crossed_rows(matrix, columns, columns, self._members, self._asked.sides(), none)
