@@ -337,6 +337,15 @@ def test_what_cannot_be_crossed_is_refused(frame, options, message):
         train(frame, target="y", **options)
 
 
+def test_a_model_under_way_keeps_its_crosses(frame):
+    model = train(frame, target="y", cross=CROSS, settings=SETTINGS).estimator
+    with pytest.raises(ValueError, match="leave out cross"):
+        train(frame, model, target="y", cross=["a:b"])
+    names = model.fit_state.features.names
+    again = train(frame, model, target="y").model
+    assert again.t_ == 3000 and again.fit_state.features.names == names
+
+
 def test_a_promise_needs_crosses_that_are_not_born():
     from sparsco.conversions import PathStability
 

@@ -10,6 +10,8 @@ import numpy as np
 from ..data.cross_rules import EVERY, MOST_PARENTS, Cross, cross_of
 from ..data.crosses import Crossed, Naming
 from ..estimators.crossing import has_births
+from ..estimators.fit_state import Phase
+from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream
 from ..streams.description import Description, listed
@@ -32,17 +34,20 @@ class Crossing:
         self.cross, self.is_open = cross_of(cross, birth, bits), birth is None and bits is None
         self.asked = "" if self.cross is None else repr((self.cross, self.is_open))
         """What was asked for, as text."""
-        self.notes: list[str] = []
         if self.cross is not None and (reader or {}).get("quadratic"):
             raise ValueError("cross and quadratic (-q) both make pairs of features: leave out one of them.")
 
-    def settle(self, stream: Stream, first: Sequence[Chunk], rows: int) -> None:
-        """Find what the words stand for in a source, whose first rows these are.
+    def settle(self, model: Any, stream: Stream, first: Sequence[Chunk], rows: int) -> list[str]:
+        """Find what the words stand for in a source, whose first rows these are; return a note on what was decided.
 
-        Raises a ValueError for a word that stands for no column of a table.
+        Raises a ValueError for a word that stands for no column of a table, and for a model that is under way.
         """
         if self.cross is None:
-            return
+            return []
+        if model.fit_state.phase is Phase.STREAM:
+            raise ValueError(
+                "the model is under way, and goes on with the features that it began with: leave out cross."
+            )
         description = stream.description
         if description is None:
             source = stream.source if isinstance(stream, CachedStream) else stream
@@ -55,31 +60,28 @@ class Crossing:
             seen = _distinct(first, rows)
             if seen > MANY_FEATURES:
                 self.cross = self.cross._replace(birth=MOST_PARENTS)
-                self.notes.append(
-                    f"crosses are born of selected features only, since the first rows have {seen:,} features; "
-                    "--no-birth (birth=False) makes those of all features"
-                )
+                what = f"crosses are born of selected features only, since the first rows have {seen:,} features"
+                return [f"{what}; --no-birth (birth=False) makes those of all features"]
+        return []
 
     def options(self, stream: Stream, model: Any) -> dict[str, Any]:
         """Return the arguments of ``take_rows`` for crosses."""
-        is_new = not model.fit_state.is_fitted
-        if self.cross is None and (is_new or not isinstance(model.fit_state.features, Crossed)):
+        if self.cross is None and _features_of(model) is None:
             return {}
         source = stream.source if isinstance(stream, CachedStream) and not stream.is_cached else stream
         return {"cross": self.cross, "naming": Naming(source.names_of, by_name(stream))}
 
     def end_pass(self, model: Any) -> None:
         """Let crosses be born at the end of a pass, which is a boundary."""
-        if self.cross is not None and has_births(model.fit_state.features):
+        if has_births(_features_of(model)):
             model.bear_crosses()
 
     def remark(self, model: Any, notes: list[str], warnings: list[str]) -> None:
         """Add notes on the crosses of a model, and warn of words that stood for no feature."""
-        features = model.fit_state.features
-        if self.cross is None or not isinstance(features, Crossed):
+        features = _features_of(model)
+        if features is None:
             return
-        crosses, rules = len(features) - len(features.parents), listed(self.cross.spelled())
-        notes += self.notes
+        crosses, rules = len(features) - len(features.parents), listed(features.asked.spelled())
         if features.asked.birth:
             born = int(np.count_nonzero(features.born))
             notes.append(f"crosses ({rules}): {crosses:,} were born of {born:,} of {len(features.parents):,} features")
@@ -95,6 +97,12 @@ class Crossing:
         if absent:
             warnings.append(f"cross names {listed(absent)}, which stood for no feature of any row: check the spelling.")
             warn(warnings[-1])
+
+
+def _features_of(model: Any) -> Crossed | None:
+    """Return the features of a model if some of them are crosses, else None."""
+    features = model.fit_state.features if isinstance(model, LinearModel) else None
+    return features if isinstance(features, Crossed) else None
 
 
 def _distinct(chunks: Sequence[Chunk], rows: int) -> int:

@@ -343,7 +343,7 @@ class Training:
             self._end_if_asked()
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
-                self.crossing.settle(self.stream, first, PILOT_ROWS)
+                self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS) if self.row == 0 else []
             yield from first
         yield from chunks
         if self.epoch == 0:
