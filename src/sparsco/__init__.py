@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .streams import StreamError, open_stream
     from .training.archive import ArchiveError
     from .training.descriptions import describe
+    from .training.follow import follow
     from .training.model_files import load, save
     from .training.train import train
 
@@ -60,6 +61,7 @@ _HOMES = {
     "StreamError": "streams",
     "check_part": "estimators.checks",
     "describe": "training.descriptions",
+    "follow": "training.follow",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "open_stream": "streams",
@@ -100,6 +102,7 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "follow",
     "kaczmarz",
     "load",
     "losses",

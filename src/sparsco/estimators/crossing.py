@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..data.crosses import CHILD, Crossed, Naming
+from ..data.crosses import CHILD, Cross, Crossed, Naming
 from ..data.rows import Matrix
+from ..engine.growth import rewrite_rows
+from ..engine.long_stream import LongStream
 from ..engine.run import DivergenceError
 from .base import LinearBase
+from .fit_state import FitState
+from .parameters import refuse_crosses
 
 
 class CrossLearning(LinearBase):
@@ -31,6 +35,17 @@ class CrossLearning(LinearBase):
     ) -> None:
         """Learn the next rows of a stream."""
         raise NotImplementedError
+
+    def begin_crosses(self, cross: Cross | None) -> None:
+        """Let the columns of a stream that begins be crossed, if crosses were asked for."""
+        if cross is not None:
+            refuse_crosses(self)
+            self._fit = FitState(Crossed(cross))
+
+    def name_crossed(self, naming: Naming | None) -> None:
+        """Set the names of columns that are crossed, as a reader knows them."""
+        if isinstance(self._fit.features, Crossed):
+            self._fit.features.naming = naming
 
     def _learn_crossed(
         self,
@@ -66,7 +81,7 @@ class CrossLearning(LinearBase):
         state = self._fit
         features = state.features
         features.bear(self._strongest(features))
-        state.rewrite_rows(features.placed_again)
+        rewrite_all(state, features.placed_again)
         state.grow(features.room)
 
     def _strongest(self, features: Crossed) -> np.ndarray:
@@ -96,6 +111,16 @@ class CrossLearning(LinearBase):
         most = min(features.asked.birth, math.isqrt(features.rows))
         order = np.argsort(-effects, kind="stable")[:most]
         return np.sort(features.to_columns(used[order]))
+
+
+def rewrite_all(state: FitState, rewritten: Callable[[Matrix], Matrix]) -> None:
+    """Replace all rows that a fit keeps, whose columns are slots, by what ``rewritten`` returns for them."""
+    for run in state.runs:
+        rewrite_rows(run, rewritten)
+    if state.held is not None:
+        state.held.rewrite(rewritten)
+    if isinstance(state.long, LongStream):
+        state.long.held.rewrite(rewritten)
 
 
 def has_births(features: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Self
 
@@ -22,15 +22,15 @@ from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
-from ..engine.growth import rewrite_rows
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs, with_promise
+from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
+from .row_offsets import checked_offset
 
 FIXED = (
     "loss",
@@ -155,6 +155,10 @@ class FitState(LifeCycle, Restored):
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
     noted_at_once: int = 1024
     """The number of examples of ``learn_one`` that are learned at once."""
+    has_offset: bool = False
+    """Whether rows have an offset."""
+    noted_offsets: Sequence[float] = ()
+    """The offsets of the examples that ``learn_one`` has queued, if they have some."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 
@@ -291,15 +295,6 @@ class FitState(LifeCycle, Restored):
         if self.long is not None:
             self.long.grow(d)
 
-    def rewrite_rows(self, rewritten: Callable[[Matrix], Matrix]) -> None:
-        """Replace all rows that are kept, whose columns are slots, by what ``rewritten`` returns for them."""
-        for run in self.runs:
-            rewrite_rows(run, rewritten)
-        if self.held is not None:
-            self.held.rewrite(rewritten)
-        if isinstance(self.long, LongStream):
-            self.long.held.rewrite(rewritten)
-
     def add_run(self, run: Run) -> None:
         """Add a run, which learns from here on."""
         self.runs = [*self.runs, run]
@@ -348,13 +343,19 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
+    def note(self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
+            offset = self.described.offset_of(x) if offset is None else offset
             x = self.described.to_learn(x)
+        if (offset is not None) != self.has_offset:
+            had = "an" if self.has_offset else "no"
+            raise ValueError(f"the examples so far had {had} offset: give one to all, or to none.")
         self.features.note(x)
         try:
+            own = () if offset is None else checked_offset(offset, 1).tolist()
             self.noted.append(target(y))  # type: ignore[union-attr]
+            self.noted_offsets = [*self.noted_offsets, *own] if own else self.noted_offsets
         except BaseException:
             self.features.unnote()
             raise
@@ -364,12 +365,14 @@ class FitState(LifeCycle, Restored):
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
+        self.noted_offsets = self.noted_offsets[: len(self.noted)]
 
-    def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the queued examples as rows and targets, and empty the queue."""
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        """Return the queued examples as rows, targets and offsets, and empty the queue."""
         y, matrix = np.array(self.noted), self.features.drain()
-        self.noted = []
-        return matrix, y
+        offset = np.array(self.noted_offsets) if self.has_offset else None
+        self.noted, self.noted_offsets = [], ()
+        return matrix, y, offset
 
     # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -379,6 +382,14 @@ class FitState(LifeCycle, Restored):
             runs = self.begun()
             answers = None if self.long is None else finish_long_stream(self.long, runs)
             self.take(convert_runs(runs, answers), arranged)
+
+    def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with those of fewer features, which are learned on first use."""
+        assert self.model is not None
+        if self.model.sizes is None:
+            sizes = tuple(each.arranged(arranged) for each in sizes_of(self.begun()))
+            self.model = self.model._replace(sizes=sizes, columns=None)  # they have further features
+        return self.model
 
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
@@ -394,14 +405,9 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        sizes = (
-            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
-            for each in model.sizes
-        )
-        coef, intercept = arranged(model.coef), arranged(model.intercept)
         if model.stability is not None:
             model = with_promise(model, self.labels_of)
-        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+        self.model = model.arranged(arranged)
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""

@@ -16,8 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..choice.splits import ByRow
-from ..data.cross_rules import Cross
-from ..data.crosses import Crossed, Naming
+from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers, margins
 from ..data.slots import Columns, Names, SeenColumns
@@ -37,7 +36,6 @@ from .parameters import (
     by_column,
     check_parameters,
     new_runs,
-    refuse_crosses,
     tolerance,
 )
 from .passes import are_solved, counted_rows, rows_for_start, run_passes
@@ -250,11 +248,8 @@ class LinearModel(CrossLearning, OneExample, Readable):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
-                if cross is not None:
-                    refuse_crosses(self)
-                    self._fit = FitState(Crossed(cross))
-            if isinstance(self._fit.features, Crossed):
-                self._fit.features.naming = naming
+                self.begin_crosses(cross)
+            self.name_crossed(naming)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
         return self
@@ -329,6 +324,14 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         The result is None before there is an iterate.
         """
+        found = self.judge_rows(matrix, y)
+        if found is None:
+            return None
+        scale = np.ones(len(matrix)) if weights is None else weights
+        return float((scale * found[0]).sum()), float((scale * found[1]).sum())
+
+    def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
@@ -336,8 +339,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         iterates = self._fit.iterates_at(features)
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
+        return self.row_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
@@ -385,7 +387,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
     def drop_training(self, why: str) -> None:
         """Keep the converted model only; ``why`` is the reason why it cannot go on."""
-        self.convert()
+        self.convert_with_sizes()
         self._fit.drop_training(why)
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
@@ -417,15 +419,16 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
+        sizes = self.convert_with_sizes().sizes if self.n_selected_ > k else ()
         solved = self.convert_with_columns()
-        if not solved.sizes and self.n_selected_ > k:
-            raise ValueError(
-                "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
-            )
         if self.n_selected_ > k:
-            stored = [each for each in solved.sizes if each.size <= k]
+            if not sizes:
+                raise ValueError(
+                    "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
+                )
+            stored = [each for each in sizes if each.size <= k]
             if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
+                raise ValueError(f"k={k}: the smallest model that is stored has {sizes[0].size} features.")
             fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
@@ -458,7 +461,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()
-        self.convert()
+        self.convert_with_sizes()
         model = self.twin(self._fit.clone())
         model.drop_training(
             "a pickle made after fit holds no training state (warm_start=True before fit would have kept it)"
@@ -488,7 +491,7 @@ def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarr
 
 def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]))
+    every = np.zeros((n, *values.shape[1:]), values.dtype)
     every[rows] = values
     return every
 

@@ -175,7 +175,7 @@ class Size(NamedTuple):
 
 def trade_off(model: Any) -> list[Size]:
     """Return the stored models by size, and the chosen one among them; none if nothing was chosen automatically."""
-    solved = model.convert()
+    solved = model.convert_with_sizes()
     if not solved.sizes:
         return []
     choice = solved.report["converted"][0]["choice"]

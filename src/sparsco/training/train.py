@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.drift import Drift
 from ..data.progressive import JUDGED, next_mark
+from ..data.row_order import RowOrder
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
 from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
@@ -35,7 +35,16 @@ from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
 from .crossing import Crossing
-from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
+from .labelled_rows import (
+    LabelledRows,
+    are_classes,
+    by_name,
+    check_labels,
+    describe,
+    first_classes,
+    labels,
+    targets_of,
+)
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -180,7 +189,7 @@ class Training:
         """A position to read on from, the beginning of a chunk, and the number of the row there."""
         self.judged = np.zeros((2, 3))
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
-        self.drift: Drift | None = None
+        self.row_order: RowOrder | None = None
         """The dependence of labels and features on the number of a row."""
         self.order = ""
         """The order in which rows are read."""
@@ -204,12 +213,15 @@ class Training:
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
         content = self.checkpoints.recall(self.asked, self._identity())
-        if content is None:
-            return
+        if content is not None:
+            self._restore(content)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Continue with the content of a checkpoint."""
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds, self.drift = content["judged"], content["seconds"], content["drift"]
+        self.judged, self.seconds, self.row_order = content["judged"], content["seconds"], content["drift"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
 
@@ -283,7 +295,7 @@ class Training:
 
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
-        found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
+        found = self.row_order.sentence() if self.row_order is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
         advice = order_advice(self.order, self.stream.repeatable, self.shuffle)
@@ -381,16 +393,17 @@ class Training:
         """Yield all rows once more, in the order of the first pass, with labels as the model encodes them."""
         for chunk in self._pass(None, 0):
             self._end_if_asked()
-            yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
+            y = labels(chunk.y) if self.model.classifies else chunk.y
+            yield chunk.matrix, targets_of(y, chunk.offsets), chunk.weights
 
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
-        matrix, y, weights, _ = part
+        matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
-            self._check(part)
+            check_labels(part, self.row, self.classes, self.stream.labels_are)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
-            self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
-            self.drift.add_labels(self.row, y)
+            self._watch_order(y)
+        y = targets_of(y, part.offsets)
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
@@ -406,30 +419,14 @@ class Training:
         )
         self.row += part.rows
 
-    def _check(self, part: LabelledRows) -> None:
-        """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
-        y = part.y
-        numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
-        missing = unlabelled(y)
-        if missing.any():
-            hint = self.stream.labels_are or "every row must have one"
-            raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint}.")
-        if self.classes is not None:
-            unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
-            for label in self.classes if y.dtype.kind != "O" else ():
-                unknown &= y != label
-            if unknown.any():
-                at = int(unknown.argmax())
-                label = labels(y[at : at + 1]).tolist()[0]
-                raise ValueError(
-                    f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
-                    "name all classes (--classes), or accept new ones (--classes any)."
-                )
+    def _watch_order(self, y: np.ndarray) -> None:
+        self.row_order = RowOrder(self.model.classifies) if self.row_order is None else self.row_order
+        self.row_order.add_labels(self.row, y)
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        assert self.drift is not None
-        self.drift.add_features(self.row, matrix)
-        is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
+        assert self.row_order is not None
+        self.row_order.add_features(self.row, matrix)
+        is_ready = self.model.__sklearn_is_fitted__() and not self.row_order.is_sorted
         found = self.model.judge(matrix, y, weights) if is_ready else None
         if found is not None:
             self.judged += [float(len(y) if weights is None else weights.sum()), *found]
@@ -472,26 +469,28 @@ class Training:
         """Write the state of the run as a checkpoint."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
-        self.checkpoints.write(
-            {
-                "asked": self.asked,
-                "identity": self.identity or self._identity(),
-                "environment": model_files.environment(),
-                "names": dict(self.stream.names),
-                "model": self.model,
-                "classes": self.classes,
-                "epoch": self.epoch,
-                "row": self.row,
-                "rows": self.rows,
-                "behind": self.behind,
-                "judged": self.judged,
-                "drift": self.drift,
-                "seconds": self._elapsed(),
-                "table": [tuple(line) for line in self.table],
-                "notes": self.notes,
-            }
-        )
+        self.checkpoints.write(self._content())
         self.kept = time.monotonic(), self._learned()
+
+    def _content(self) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        return {
+            "asked": self.asked,
+            "identity": self.identity or self._identity(),
+            "environment": model_files.environment(),
+            "names": dict(self.stream.names),
+            "model": self.model,
+            "classes": self.classes,
+            "epoch": self.epoch,
+            "row": self.row,
+            "rows": self.rows,
+            "behind": self.behind,
+            "judged": self.judged,
+            "drift": self.row_order,  # its name in files of before
+            "seconds": self._elapsed(),
+            "table": [tuple(line) for line in self.table],
+            "notes": self.notes,
+        }
 
     def _learned(self) -> int:
         return self.epoch * self.rows + self.row
