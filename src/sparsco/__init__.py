@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.checks import check_part
     from .estimators.kaczmarz import kaczmarz
     from .estimators.sklearn import SparseClassifier, SparseRegressor
+    from .estimators.sparse_crosses import SparseCrosses
     from .estimators.sparse_text import SparseText
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
@@ -50,6 +51,7 @@ _HOMES = {
     "DivergenceError": "engine",
     "SparseClassifier": "estimators.sklearn",
     "SparseClassifierCV": "selection.cross_validation",
+    "SparseCrosses": "estimators.sparse_crosses",
     "SparsePath": "selection.paths",
     "SparseRegressor": "estimators.sklearn",
     "SparseRegressorCV": "selection.cross_validation",
@@ -87,6 +89,7 @@ __all__ = [
     "DivergenceError",
     "SparseClassifier",
     "SparseClassifierCV",
+    "SparseCrosses",
     "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
