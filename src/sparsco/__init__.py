@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.kaczmarz import kaczmarz
     from .estimators.sklearn import SparseClassifier, SparseRegressor
     from .estimators.sparse_text import SparseText
+    from .exports.api import export
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
     from .selection.stable.estimators import StableSparseClassifier, StableSparseRegressor
@@ -58,6 +59,7 @@ _HOMES = {
     "StreamError": "streams",
     "check_part": "estimators.checks",
     "describe": "training.descriptions",
+    "export": "exports.api",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "open_stream": "streams",
@@ -97,6 +99,7 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "export",
     "kaczmarz",
     "load",
     "losses",

@@ -1,0 +1,265 @@
+"""A fitted model, or a model file, as the record that exports are written from; nothing else reads the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from .. import losses
+from ..estimators.linear import LinearModel
+from ..estimators.sparse_text import SparseText
+from ..parts.contracts import Loss
+from ..selection.cross_validation import CrossValidated
+from ..selection.linear_path import LinearPath
+from ..selection.stable.linear import StableLinearModel
+from ..streams.description import BOOLEAN, CATEGORY, DATE, INDICATOR, POOL, REFUSE, Column, Description
+from ..streams.description import TEXT as TEXT_KIND
+from ..streams.encoding import WEEKDAYS
+from ..text.fingerprints import LOW, fingerprints
+from ..text.spec import TFIDF, TextSpec, spec_of
+from ..training import model_files
+from ..util.attributes import stored
+from .scorer import (
+    COLUMNS,
+    EXP,
+    IDENTITY,
+    LOGISTIC,
+    NAMES,
+    NONE,
+    ONE,
+    SHARES,
+    SOFTMAX,
+    TABLE,
+    TEXT,
+    Category,
+    Date,
+    ExportError,
+    Hash,
+    Numbers,
+    Scorer,
+    Term,
+    Text,
+)
+
+TermOf = Callable[[str], Term | None]
+
+
+def scorer_of(model: Any) -> Scorer:
+    """Return the record of a fitted model, or of the model in a file."""
+    if isinstance(model, str | os.PathLike):
+        return _of_content(model_files.read(os.fspath(model)))
+    if isinstance(model, LinearPath):
+        model = model.model_
+    elif isinstance(model, CrossValidated) or stored(model, "best_estimator_") is not None:
+        model = model.best_estimator_
+    if isinstance(model, StableLinearModel):
+        return _of_stable(model)
+    if isinstance(model, Pipeline):
+        return _of_pipeline(model)
+    if not isinstance(model, LinearModel):
+        raise ExportError(f"{type(model).__name__} cannot be exported: give a fitted estimator of sparsco, or a file.")
+    return _of_content(model_files.contents(model) | {"extra": {}})
+
+
+def _of_pipeline(pipeline: Pipeline) -> Scorer:
+    """Return the record of a SparseText with an estimator behind it."""
+    steps = [step for _, step in pipeline.steps]
+    if len(steps) != 2 or not isinstance(steps[0], SparseText) or not isinstance(steps[1], LinearModel):
+        raise ExportError(
+            "this Pipeline is not a SparseText with an estimator of sparsco: export its last step, pipeline[-1], for "
+            "rows that the others have transformed, or convert it by skl2onnx (docs/export.md)."
+        )
+    scorer, (spec, seen) = scorer_of(steps[1]), steps[0].vocabulary()
+    is_tfidf = spec.weighting == TFIDF
+    if is_tfidf and (seen.hashed is not None or (spec.norm and seen.least > 1)):
+        raise ExportError(
+            "tf-idf needs the frequency of every word by its name, which hash_bits and min_count do not keep: fit "
+            "SparseText without them, or with weighting='log'."
+        )
+    if seen.hashed is not None:
+        hashed = Hash(seen.hashed.bits, seen.hashed.seed, True, {c: k for k, c in enumerate(scorer.columns)})
+        return scorer._replace(kind=TEXT, hash=hashed, parts=(Text("", spec, {}),))
+    names = tuple(seen.names[column] for column in scorer.columns)
+    documents = None
+    if is_tfidf:  # with a norm the frequencies of all words count, also of those without a weight
+        counts = steps[0].document_counts_.tolist()
+        documents = {seen.names[k]: counts[k] for k in (range(len(counts)) if spec.norm else scorer.columns)}
+    text = Text("", spec, {name: (k, 1) for k, name in enumerate(names)}, seen.texts, documents)
+    return scorer._replace(kind=TEXT, names=names, columns=(), parts=(text,))
+
+
+def _of_content(content: Mapping[str, Any]) -> Scorer:
+    coef, reader = content["coef"], content["extra"].get("reader", {})
+    places = coef["data"] != 0.0
+    output = np.repeat(np.arange(len(content["intercept"])), np.diff(coef["ends"]))[places]
+    columns, index = np.unique(coef["columns"][places], return_inverse=True)
+    weights = np.zeros((len(columns), len(content["intercept"])))
+    weights[index, output] = coef["data"][places]
+    model, calibration = model_files.restored(content), content.get("calibration") or {}
+    classes = content["classes"]
+    return _with_input(
+        Scorer(
+            COLUMNS,
+            (),
+            tuple(columns.tolist()),
+            0,
+            False,
+            weights,
+            content["intercept"],
+            _link(model.loss_record(), classes, len(content["intercept"]), calibration.get("platt") is not None),
+            None if classes is None else tuple(classes.tolist()),
+            content["outputs"] is not None,
+            calibration.get("platt"),
+            calibration.get("class_weights"),
+        ),
+        content,
+        reader,
+    )
+
+
+def _of_stable(model: StableLinearModel) -> Scorer:
+    if model.preparation_ == "rows":
+        raise ExportError(
+            "this model was fitted with prepare='rows', which divides by the norm of all columns of a row, selected or "
+            "not: fit with prepare='columns' to export it."
+        )
+    coef, intercepts = np.atleast_2d(model.coef_), model.intercept_
+    columns = np.flatnonzero(coef.any(axis=0))
+    names = stored(model, "feature_names_in_")
+    classes = model.classes_ if model.classifies else None
+    return Scorer(
+        COLUMNS,
+        tuple(f"x{column}" if names is None else str(names[column]) for column in columns.tolist()),
+        tuple(columns.tolist()),
+        0,
+        names is not None,
+        np.ascontiguousarray(coef[:, columns].T),
+        intercepts,
+        _link(model.loss_record(), classes, len(intercepts), False),
+        None if classes is None else tuple(classes.tolist()),
+        not model.classifies and np.ndim(model.coef_) == 2,
+    )
+
+
+def _link(loss: Any, classes: np.ndarray | None, outputs: int, is_calibrated: bool) -> str:
+    """Return the link of a loss; raise an ExportError for one that is not ours and has a link of its own."""
+    kind = type(loss)
+    if classes is None:
+        if kind.predicted is Loss.predicted:
+            return IDENTITY
+        if kind is losses.Poisson:
+            return EXP
+        raise ExportError(f"loss {kind.__name__} predicts by a function of its own, which exports cannot write.")
+    if len(classes) == 1:
+        return ONE
+    if kind not in (losses.Logistic, losses.Multinomial) and loss.probabilities is not None:
+        raise ExportError(f"loss {kind.__name__} has probabilities of its own, which exports cannot write.")
+    if loss.probabilities is None and not is_calibrated:
+        return NONE
+    if outputs == 1:
+        return LOGISTIC
+    return SOFTMAX if loss.couples else SHARES
+
+
+def _with_input(scorer: Scorer, content: Mapping[str, Any], reader: Mapping[str, Any]) -> Scorer:
+    """Return the record with what rows are made of."""
+    names, columns = content["names"], scorer.columns
+    described = model_files.description_of(content)
+    if reader.get("quadratic"):
+        raise ExportError(
+            "this model has products of features that the reader of Vowpal Wabbit text makes: only csv can hold them."
+        )
+    is_named = content["features"] == "names"
+    other = next((name for name in names.values() if not isinstance(name, str)), None)
+    if other is not None:
+        raise ExportError(f"the feature {other!r} is a {type(other).__name__}: names of features must be texts.")
+    first = 1 if reader.get("zero_based") is False else 0  # as the file counts
+    scorer = scorer._replace(
+        names=tuple(str(names.get(column, f"x{column + first}")) for column in columns),
+        has_names=all(column in names for column in columns),
+        columns=() if is_named else columns,
+    )
+    bits = reader.get("hash_bits") if described is None else described.hash_bits
+    place: TermOf = {name: (k, 1) for k, name in enumerate(scorer.names)}.get
+    if bits is not None:
+        options = described._asdict() if described is not None else reader
+        hashed = Hash(bits, options.get("seed", 0), options.get("signed", True), {c: k for k, c in enumerate(columns)})
+        scorer, place = scorer._replace(hash=hashed), lambda name: _hashed(name, hashed)
+    if described is not None:
+        return _of_table(scorer, described, place, is_named)
+    if "text_options" in reader:
+        return scorer._replace(kind=TEXT, parts=(_text("", spec_of(reader["text_options"]), scorer),))
+    if is_named or bits is not None:
+        return scorer._replace(kind=NAMES)
+    return scorer._replace(columns=tuple(column + first for column in columns), first=first)
+
+
+def _hashed(name: str, hashed: Hash) -> Term | None:
+    """Return the term of a name by its hash; None if its column has no weight."""
+    low = int(fingerprints([name], hashed.seed)[0] & LOW)
+    is_positive = low < 1 << 31
+    feature = hashed.features.get((low if is_positive else (1 << 32) - low) & ((1 << hashed.bits) - 1))
+    return None if feature is None else (feature, 1 if is_positive or not hashed.signed else -1)
+
+
+def _of_table(scorer: Scorer, described: Description, place: TermOf, is_named: bool) -> Scorer:
+    needed = described.only(scorer.names if is_named else None, labelled=False)
+    parts = [_part(column, needed, scorer, place) for column in needed.columns]
+    return scorer._replace(kind=TABLE, parts=tuple(part for part in parts if _counts(part, scorer)))
+
+
+def _counts(part: Any, scorer: Scorer) -> bool:
+    """Return whether a column can change a score, or be refused."""
+    hashed = scorer.hash is not None
+    if isinstance(part, Text):
+        return hashed or bool(part.terms)
+    if isinstance(part, Category):
+        return part.hashed or bool(part.terms) or part.pool is not None or part.hole is not None
+    terms = [part.value, part.hole] + (list(part.months + part.weekdays) if isinstance(part, Date) else [])
+    return part.fill is None or any(term is not None for term in terms)
+
+
+def _part(column: Column, table: Description, scorer: Scorer, place: TermOf) -> Any:
+    name = column.name
+    hole = place(name + "?") if column.missing == INDICATOR else None
+    fill = None if column.missing == REFUSE else float(column.stands_for_missing)
+    if column.kind == TEXT_KIND:
+        assert column.text is not None
+        return _text(name, column.text, scorer)
+    if column.kind == CATEGORY:
+        return _category(column, table, scorer, place)
+    if column.kind == DATE:
+        months = tuple(place(f"{name}:month={k}") for k in range(1, 13))
+        weekdays = tuple(place(f"{name}:weekday={day}") for day in WEEKDAYS)
+        return Date(name, fill, column.origin, place(name), months, weekdays, hole, table.no_number)
+    return Numbers(name, column.kind == BOOLEAN, fill, place(name), hole, table.no_number)
+
+
+def _category(column: Column, table: Description, scorer: Scorer, place: TermOf) -> Category:
+    """Return a column of categories.
+
+    A category of the pool is never a feature of its own.  One that the training had not seen belongs to the pool if
+    there is one.
+    """
+    prefix, is_hashed = f"{column.name}=", scorer.hash is not None
+    rare, pool = set(column.rare), place(prefix + POOL) if column.rare else None
+    texts = [] if is_hashed else [name.removeprefix(prefix) for name in scorer.names if name.startswith(prefix)]
+    known = set() if column.seen is None else set(column.seen) - rare
+    others = bool(column.rare) and column.seen is not None
+    terms = {text: place(prefix + text) for text in texts if text not in rare and (not others or text in known)}
+    kept = {text: term for text, term in terms.items() if term is not None}
+    pooled = tuple(sorted(known if others else rare)) if pool is not None or is_hashed else ()
+    hole = place(column.name + "?") if column.missing == INDICATOR else None
+    return Category(column.name, kept, is_hashed, pool, pooled, others and bool(column.rare), hole, table.no_category)
+
+
+def _text(name: str, spec: TextSpec, scorer: Scorer) -> Text:
+    terms = {}
+    if scorer.hash is None:
+        own = ((k, each) for k, each in enumerate(scorer.names) if each.startswith(spec.prefix))
+        terms = {each.removeprefix(spec.prefix): (k, 1) for k, each in own}
+    return Text(name, spec._replace(ngrams=spec.lengths), terms)
