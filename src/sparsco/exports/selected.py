@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..streams.tables import is_table, with_roles
 from .document import document
 from .reading import scorer_of
 from .scorer import COLUMNS, NAMES, TABLE, TEXT
@@ -44,8 +45,8 @@ def selected_columns(model: Any, rows: Any) -> np.ndarray:
     record = _record(model)
     if record["kind"] == COLUMNS:
         return _of_columns(record, rows)
-    if hasattr(rows, "to_dict"):
-        rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    if is_table(rows):
+        rows = with_roles(rows)[0].to_pylist()
     feature_values = importlib.import_module(f".runtime.{_MODULES[record['kind']]}", __package__).feature_values
     found = [feature_values(record, row) for row in rows]
     return np.array(found, np.float64).reshape(len(found), len(record["features"]))
@@ -74,10 +75,10 @@ def _record(model: Any) -> dict[str, Any]:
 
 def _of_columns(record: dict[str, Any], rows: Any) -> np.ndarray:
     features, first = record["features"], record["first"]
-    if hasattr(rows, "columns"):
-        names = [str(name) for name in rows.columns]
-        places = [names.index(each["name"]) for each in features]
-        return np.asarray(rows.iloc[:, places] if hasattr(rows, "iloc") else rows[:, places], np.float64)
+    if is_table(rows):
+        table = with_roles(rows)[0]
+        found = [np.asarray(table.column(each["name"]), np.float64) for each in features]
+        return np.stack(found, 1) if found else np.zeros((table.num_rows, 0))
     columns = [each["column"] - first for each in features]
     if sp.issparse(rows):
         return np.asarray(sp.csc_array(rows)[:, columns].toarray(), np.float64)

@@ -30,13 +30,12 @@ def _lines(value: Any) -> str:
 def to_csv(scorer: Scorer) -> str:
     """Return lines of name and weight, the intercept first; of several outputs each line names its own."""
     to, several = io.StringIO(), len(scorer.intercepts) > 1
-    writer = csv.writer(to, lineterminator="\n")
+    writer = csv.writer(to, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(["name", "output", "weight"] if several else ["name", "weight"])
     for name, weights in [("(intercept)", scorer.intercepts), *zip(scorer.names, scorer.weights, strict=True)]:
         for output, weight in zip(scorer.output_names, weights.tolist(), strict=True):
             if weight != 0.0 or name == "(intercept)":
-                line = [_safe(name), _safe(output), repr(weight)] if several else [_safe(name), repr(weight)]
-                writer.writerow(line)
+                writer.writerow([_safe(name), _safe(output), weight] if several else [_safe(name), weight])
     return to.getvalue()
 
 
