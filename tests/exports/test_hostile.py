@@ -266,7 +266,7 @@ def test_c(many):
         )
         main += f"  for (size_t i = 0; i < 2; i++) {{ fputs(m{k}_labels[i], stdout); putchar(1); }}\n"
     (here / "all.c").write_text(source + "int main(void) {\n" + main + "  return 0;\n}\n")
-    flags = "-std=c99 -Wall -Wextra -Werror -Wtrigraphs".split()
+    flags = "-std=c99 -O2 -Wall -Wextra -Werror -Wtrigraphs".split()
     subprocess.run(["cc", *flags, "all.c", "-o", "all", "-lm"], cwd=here, check=True)
     found = subprocess.run(["./all"], cwd=here, capture_output=True, check=True).stdout.split(b"\1")[:-1]
     names = [name for _, fields, *_ in made for name in [*fields["names"].values(), *fields["classes"].tolist()]]

@@ -64,8 +64,8 @@ def export(model: Any, format: str, path: str | Path | None = None, **options: A
     >>> from sparsco import SparseRegressor, export
     >>> X = np.random.default_rng(0).normal(size=(500, 20))
     >>> model = SparseRegressor(alpha=0.1, random_state=0).fit(X, X[:, 3])
-    >>> print(export(model, "csv").splitlines()[2].partition(",")[0])
-    x3
+    >>> export(model, "csv").splitlines()[2].partition(",")[0]
+    '"x3"'
     """
     writer = WRITERS.get(format)
     if writer is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
 from .. import losses
@@ -54,14 +55,15 @@ def scorer_of(model: Any) -> Scorer:
         return _of_content(model_files.read(os.fspath(model)))
     if isinstance(model, LinearPath):
         model = model.model_
-    elif isinstance(model, CrossValidated) or stored(model, "best_estimator_") is not None:
-        model = model.best_estimator_
+    elif isinstance(model, CrossValidated | GridSearchCV | RandomizedSearchCV):
+        model = stored(model, "best_estimator_")
     if isinstance(model, StableLinearModel):
         return _of_stable(model)
     if isinstance(model, Pipeline):
         return _of_pipeline(model)
     if not isinstance(model, LinearModel):
-        raise ExportError(f"{type(model).__name__} cannot be exported: give a fitted estimator of sparsco, or a file.")
+        what = "None" if model is None else f"a {type(model).__name__}"
+        raise ExportError(f"model is {what}: give a fitted estimator of sparsco, or the name of a model file.")
     return _of_content(model_files.contents(model) | {"extra": {}})
 
 

@@ -70,14 +70,14 @@ def _array(type: str, name: str, items: Iterable[str], static: bool = True) -> s
 
 def _model(scorer: Scorer) -> str:
     """Return names, weights and the dense entry point."""
-    n, m = len(scorer.names), len(scorer.intercepts)
+    n, m, k = len(scorer.names), len(scorer.intercepts), len(scorer.classes or ())
     flat = [c_number(weight) for weight in scorer.weights.ravel().tolist()]
     parts = [
-        f"enum {{ P_FEATURES = {n}, P_OUTPUTS = {m}, P_CLASSES = {len(scorer.classes or ())} }};\n",
+        f"enum {{ P_FEATURES = {n}, P_SLOTS = {max(n, 1)}, P_OUTPUTS = {m}, P_CLASSES = {k} }};\n",
         _array("char *const", "P_feature_names", map(c_text, scorer.names), static=False),
         _array("double", "P_weights", flat),
         _array("double", "P_intercepts", map(c_number, scorer.intercepts.tolist())),
-        _DENSE_ONE if m == 1 else _DENSE,
+        _NOTHING if n == 0 else _dense_of_one(n) if m == 1 else _DENSE,
     ]
     if scorer.classes is not None:
         labels = [c_text(str(label)) for label in scorer.classes]
@@ -88,24 +88,31 @@ def _model(scorer: Scorer) -> str:
 _DENSE_ONE = """/* The score of a row by the values of the selected features, in the order of P_feature_names. */
 void P_dense(const double *x, double *scores) {
   double a = P_intercepts[0], b = 0.0, c = 0.0, d = 0.0;
-  size_t j = 0;
-  for (; j + 4 <= P_FEATURES; j += 4) {
+%s  scores[0] = (a + b) + (c + d);
+}
+"""
+_BY_FOUR = """  size_t j;
+  for (j = 0; j < %d; j += 4) {
     a += P_weights[j] * x[j];
     b += P_weights[j + 1] * x[j + 1];
     c += P_weights[j + 2] * x[j + 2];
     d += P_weights[j + 3] * x[j + 3];
   }
-  for (; j != P_FEATURES; j++) a += P_weights[j] * x[j];
-  scores[0] = (a + b) + (c + d);
-}
 """
 _DENSE = """/* The scores of a row by the values of the selected features, in the order of P_feature_names. */
 void P_dense(const double *x, double *scores) {
   size_t j, k;
   for (k = 0; k < P_OUTPUTS; k++) scores[k] = P_intercepts[k];
-  for (j = 0; j != P_FEATURES; j++) {
+  for (j = 0; j < P_FEATURES; j++) {
     for (k = 0; k < P_OUTPUTS; k++) scores[k] += P_weights[j * P_OUTPUTS + k] * x[j];
   }
+}
+"""
+_NOTHING = """/* The scores of a row; no feature has a weight. */
+void P_dense(const double *x, double *scores) {
+  size_t k;
+  (void)x;
+  for (k = 0; k < P_OUTPUTS; k++) scores[k] = P_intercepts[k];
 }
 """
 _ADD = """static void P_add(size_t feature, double value, double *scores) {
@@ -123,14 +130,14 @@ int P_sparse(const int64_t *columns, const double *values, size_t n, double *sco
   size_t i;
   P_begin(scores);
   for (i = 0; i < n; i++) {
-    size_t low = 0, high = P_FEATURES;
+    size_t low = 0, high = P_SLOTS;
     if (!(fabs(values[i]) <= 1e75)) return 0;
     while (low < high) {
       size_t middle = (low + high) / 2;
       if (P_columns[middle] < columns[i]) low = middle + 1;
       else high = middle;
     }
-    if (low != P_FEATURES && P_columns[low] == columns[i]) P_add(low, values[i], scores);
+    if (low < P_SLOTS && P_columns[low] == columns[i]) P_add(low, values[i], scores);
   }
   return 1;
 }
@@ -148,8 +155,15 @@ int P_named(const char *const *names, const size_t *lengths, const double *value
 """
 
 
+def _dense_of_one(n: int) -> str:
+    """Return the dense entry point of one output: four sums side by side, and the last features one by one."""
+    loop = _BY_FOUR % (n & ~3) if n >= 4 else ""
+    rest = "".join(f"  {to} += P_weights[{j}] * x[{j}];\n" for to, j in zip("abc", range(n & ~3, n), strict=False))
+    return _DENSE_ONE % (loop + rest)
+
+
 def _columns(scorer: Scorer) -> list[str]:
-    return [_array("int64_t", "P_columns", map(str, scorer.columns)), _ADD, _SPARSE]
+    return [_array("int64_t", "P_columns", map(str, scorer.columns or (-1,))), _ADD, _SPARSE]
 
 
 def _names(scorer: Scorer) -> list[str]:
@@ -170,7 +184,7 @@ def _hashing(scorer: Scorer) -> list[str]:
     if hashed is None:
         return ["#define P_SEED 0u\n", _piece("hashing")]
     limits = f"enum {{ P_BITS = {hashed.bits}, P_SIGNED = {int(hashed.signed)} }};\n#define P_SEED {hashed.seed}u\n"
-    columns = _array("int64_t", "P_columns", map(str, scorer.columns))
+    columns = _array("int64_t", "P_columns", map(str, scorer.columns or (-1,)))
     return [limits, _piece("hashing"), columns, _piece("hashed")]
 
 

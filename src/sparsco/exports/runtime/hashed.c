@@ -3,11 +3,11 @@ static void P_add_key(uint64_t key, double value, double *scores) {
   uint32_t h = (uint32_t)key;
   int positive = h < 0x80000000u;
   int64_t column = (int64_t)((positive ? h : 0u - h) & (uint32_t)((((uint64_t)1) << P_BITS) - 1));
-  size_t low = 0, high = P_FEATURES;
+  size_t low = 0, high = P_SLOTS;
   while (low < high) {
     size_t middle = (low + high) / 2;
     if (P_columns[middle] < column) low = middle + 1;
     else high = middle;
   }
-  if (low != P_FEATURES && P_columns[low] == column) P_add(low, positive || !P_SIGNED ? value : -value, scores);
+  if (low < P_SLOTS && P_columns[low] == column) P_add(low, positive || !P_SIGNED ? value : -value, scores);
 }
