@@ -107,7 +107,13 @@ def test_scikit_learns_inspection(data):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"weighting": "tfidf"}, {"weighting": "tfidf", "norm": False, "min_count": 3}, {"hash_bits": 6}]
+    "options",
+    [
+        {},
+        {"weighting": "tfidf", "min_count": 3, "seed": 5},
+        {"weighting": "tfidf", "norm": False},
+        {"weighting": "tfidf", "hash_bits": 6},
+    ],
 )
 def test_a_pipeline_of_texts(options):
     texts = texts_of()

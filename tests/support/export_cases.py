@@ -11,8 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.pipeline import make_pipeline
 
-from sparsco import SparseClassifier, SparseRegressor, StableSparseClassifier, StableSparseRegressor, save, train
+from sparsco import (
+    SparseClassifier,
+    SparseRegressor,
+    SparseText,
+    StableSparseClassifier,
+    StableSparseRegressor,
+    save,
+    train,
+)
 from sparsco.exports.reading import scorer_of
 from sparsco.training import model_files, scoring
 
@@ -43,10 +52,16 @@ def wild(rng, shape):
     return np.where(rng.random(shape) < 0.1, 0.0, x)
 
 
+def character(rng):
+    """Any character, or one with a letter behind it; those of the first planes are more frequent."""
+    code = int(rng.integers(1, int(rng.choice([0x600, 0x3000, 0x20000, 0x110000]))))
+    return "x" if 0xD800 <= code < 0xE000 else chr(code) + str(rng.choice(["", "a", "'s"]))
+
+
 def sentence(rng):
     """A text of real and odd words; some are empty, some are blanks and signs only."""
     n = int(rng.choice([0, 1, 3, 8, 20]))
-    parts = [str(rng.choice(WORDS)) if rng.random() < 0.9 else chr(int(rng.integers(1, 0x3000))) for _ in range(n)]
+    parts = [str(rng.choice(WORDS)) if rng.random() < 0.8 else character(rng) for _ in range(n)]
     return str(rng.choice([" ", "  ", ",", "\u00a0", "-"])).join(parts)
 
 
@@ -226,6 +241,14 @@ def text_cases(rng):
     for name, options in forms.items():
         yield of_file(f"text {name}", learned, new, rows, ".txt", {"text_options": options})
     yield of_file("text hashed", learned, new, rows, ".txt", {"hash_bits": 9, "seed": 3})
+    for name, more in {
+        "tfidf": {"min_count": 2, "seed": 7},
+        "tfidf hashed": {"hash_bits": 8, "ngrams": (1, 2)},
+    }.items():
+        steps = SparseText(weighting="tfidf", **more), SparseClassifier(alpha=0.002, random_state=0)
+        pipeline = make_pipeline(*steps).fit(texts[:2000], marked[:2000])
+        p, shares = pipeline.decision_function(rows)[:, None], pipeline.predict_proba(rows)
+        yield Case(f"text {name}", pipeline, rows, p, pipeline.predict(rows).tolist(), shares)
     yield from vw_cases(rng)
 
 

@@ -44,7 +44,7 @@ def document(scorer: Scorer, pairs: Pairs = _as_list) -> dict[str, Any]:
     found["hash"] = None if hashed is None else hashed._asdict() | {"features": pairs(hashed.features.items())}
     if scorer.kind == NAMES:
         return found | {"terms": pairs((name, [k, 1]) for k, name in enumerate(scorer.names if hashed is None else ()))}
-    found["parts"] = [_part(part, pairs, tables) for part in scorer.parts]
+    found["parts"] = [_part(part, pairs, tables, hashed is not None) for part in scorer.parts]
     if tables:
         found["characters"] = [character_tables(*options) for options in tables]
     return found
@@ -63,7 +63,7 @@ def _first_of_options(scorer: Scorer) -> list[Text]:
     return list({(text.spec.lowercase, text.spec.strip_accents): text for text in scorer.texts}.values())
 
 
-def _part(part: Any, pairs: Pairs, tables: dict[tuple[bool, bool], int]) -> dict[str, Any]:
+def _part(part: Any, pairs: Pairs, tables: dict[tuple[bool, bool], int], is_hashed: bool) -> dict[str, Any]:
     def term(found: Any) -> Any:
         return None if found is None else list(found)
 
@@ -75,7 +75,9 @@ def _part(part: Any, pairs: Pairs, tables: dict[tuple[bool, bool], int]) -> dict
         found = {"name": part.name, "kind": "text"} | spec.settings()
         found |= {"characters": tables[spec.lowercase, spec.strip_accents], "terms": terms(part.terms)}
         if part.documents is not None:
-            found |= {"texts": part.texts, "documents": pairs(part.documents.items())}
+            documents = part.documents.items()
+            keys = documents if is_hashed else ((f"{key:016x}", count) for key, count in documents)
+            found |= {"seed": part.seed, "texts": part.texts, "documents": pairs(keys)}
         return found
     found = {"name": part.name, "kind": _kind(part), "hole": term(part.hole), "marks": list(part.marks)}
     if isinstance(part, Category):
@@ -90,7 +92,7 @@ def _part(part: Any, pairs: Pairs, tables: dict[tuple[bool, bool], int]) -> dict
     if isinstance(part, Date):
         months, weekdays = [term(each) for each in part.months], [term(each) for each in part.weekdays]
         return found | {"origin": part.origin, "months": months, "weekdays": weekdays}
-    return found
+    return found | {"log": part.log}
 
 
 def _kind(part: Numbers | Category | Date) -> str:

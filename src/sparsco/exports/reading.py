@@ -20,6 +20,7 @@ from ..selection.stable.linear import StableLinearModel
 from ..streams.description import BOOLEAN, CATEGORY, DATE, INDICATOR, POOL, REFUSE, Column, Description
 from ..streams.description import TEXT as TEXT_KIND
 from ..streams.encoding import WEEKDAYS
+from ..streams.features import FINGERPRINT
 from ..text.fingerprints import LOW, fingerprints
 from ..text.spec import TFIDF, TextSpec, spec_of
 from ..training import model_files
@@ -76,22 +77,17 @@ def _of_pipeline(pipeline: Pipeline) -> Scorer:
             "rows that the others have transformed, or convert it by skl2onnx (docs/export.md)."
         )
     scorer, (spec, seen) = scorer_of(steps[1]), steps[0].vocabulary()
-    is_tfidf = spec.weighting == TFIDF
-    if is_tfidf and (seen.hashed is not None or (spec.norm and seen.least > 1)):
-        raise ExportError(
-            "tf-idf needs the frequency of every word by its name, which hash_bits and min_count do not keep: fit "
-            "SparseText without them, or with weighting='log'."
-        )
+    counts = None
+    if spec.weighting == TFIDF:
+        n = len(seen.slots) if seen.hashed is None else len(seen.documents)
+        keys = seen.slots.to_columns(np.arange(n)) if seen.hashed is None else np.zeros(0, np.int64)
+        counts = {"texts": seen.texts, "keys": keys, "documents": seen.documents[:n]}
     if seen.hashed is not None:
         hashed = Hash(seen.hashed.bits, seen.hashed.seed, True, {c: k for k, c in enumerate(scorer.columns)})
-        return scorer._replace(kind=TEXT, hash=hashed, parts=(Text("", spec, {}),))
-    names = tuple(seen.names[column] for column in scorer.columns)
-    documents = None
-    if is_tfidf:  # with a norm the frequencies of all words count, also of those without a weight
-        counts = steps[0].document_counts_.tolist()
-        documents = {seen.names[k]: counts[k] for k in (range(len(counts)) if spec.norm else scorer.columns)}
-    text = Text("", spec, {name: (k, 1) for k, name in enumerate(names)}, seen.texts, documents)
-    return scorer._replace(kind=TEXT, names=names, columns=(), parts=(text,))
+        scorer = scorer._replace(hash=hashed)
+    else:
+        scorer = scorer._replace(names=tuple(seen.names[column] for column in scorer.columns), columns=())
+    return scorer._replace(kind=TEXT, parts=(_text("", spec, scorer, counts, steps[0].seed),))
 
 
 def _of_content(content: Mapping[str, Any]) -> Scorer:
@@ -124,10 +120,11 @@ def _of_content(content: Mapping[str, Any]) -> Scorer:
 
 
 def _of_stable(model: StableLinearModel) -> Scorer:
+    refusal = ""
     if model.preparation_ == "rows":
-        raise ExportError(
+        refusal = (
             "this model was fitted with prepare='rows', which divides by the norm of all columns of a row, selected or "
-            "not: fit with prepare='columns' to export it."
+            "not: fit with prepare='columns' to export it, or write its weights as csv."
         )
     coef, intercepts = np.atleast_2d(model.coef_), model.intercept_
     columns = np.flatnonzero(coef.any(axis=0))
@@ -144,6 +141,7 @@ def _of_stable(model: StableLinearModel) -> Scorer:
         _link(model.loss_record(), classes, len(intercepts), False),
         None if classes is None else tuple(classes.tolist()),
         not model.classifies and np.ndim(model.coef_) == 2,
+        refusal=refusal,
     )
 
 
@@ -153,8 +151,8 @@ def _link(loss: Any, classes: np.ndarray | None, outputs: int, is_calibrated: bo
     if classes is None:
         if kind.predicted is Loss.predicted:
             return IDENTITY
-        if kind is losses.Poisson:
-            return EXP
+        if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return EXP  # our losses with a link have that of the logarithm
         raise ExportError(f"loss {kind.__name__} predicts by a function of its own, which exports cannot write.")
     if len(classes) == 1:
         return ONE
@@ -171,10 +169,10 @@ def _with_input(scorer: Scorer, content: Mapping[str, Any], reader: Mapping[str,
     """Return the record with what rows are made of."""
     names, columns = content["names"], scorer.columns
     described = model_files.description_of(content)
-    if reader.get("quadratic"):
-        raise ExportError(
-            "this model has products of features that the reader of Vowpal Wabbit text makes: only csv can hold them."
-        )
+    if reader.get("quadratic") or content["features"] == "crossed":
+        refusal = "this model has products of features, which exports do not make: only csv can hold its weights."
+        called = tuple(str(names.get(column, f"x{column}")) for column in columns)
+        return scorer._replace(names=called, refusal=refusal)
     is_named = content["features"] == "names"
     other = next((name for name in names.values() if not isinstance(name, str)), None)
     if other is not None:
@@ -191,10 +189,11 @@ def _with_input(scorer: Scorer, content: Mapping[str, Any], reader: Mapping[str,
         options = described._asdict() if described is not None else reader
         hashed = Hash(bits, options.get("seed", 0), options.get("signed", True), {c: k for k, c in enumerate(columns)})
         scorer, place = scorer._replace(hash=hashed), lambda name: _hashed(name, hashed)
+    counts = content.get("counts") or {}
     if described is not None:
-        return _of_table(scorer, described, place, is_named)
+        return _of_table(scorer, described, place, is_named, counts)
     if "text_options" in reader:
-        return scorer._replace(kind=TEXT, parts=(_text("", spec_of(reader["text_options"]), scorer),))
+        return scorer._replace(kind=TEXT, parts=(_text("", spec_of(reader["text_options"]), scorer, None),))
     if is_named or bits is not None:
         return scorer._replace(kind=NAMES)
     return scorer._replace(columns=tuple(column + first for column in columns), first=first)
@@ -208,10 +207,27 @@ def _hashed(name: str, hashed: Hash) -> Term | None:
     return None if feature is None else (feature, 1 if is_positive or not hashed.signed else -1)
 
 
-def _of_table(scorer: Scorer, described: Description, place: TermOf, is_named: bool) -> Scorer:
+def _of_table(
+    scorer: Scorer, described: Description, place: TermOf, is_named: bool, counts: Mapping[str, Any]
+) -> Scorer:
     needed = described.only(scorer.names if is_named else None, labelled=False)
-    parts = [_part(column, needed, scorer, place) for column in needed.columns]
-    return scorer._replace(kind=TABLE, parts=tuple(part for part in parts if _counts(part, scorer)))
+    only = described.features
+    if len(only) == 1 and only[0].text is not None and not only[0].text.prefix:  # lines or files of text, no table
+        text = _text(only[0].name, only[0].text, scorer, counts.get(only[0].name))
+        return scorer._replace(kind=TEXT, parts=(text,))
+    parts = [_part(column, needed, scorer, place, counts) for column in needed.columns]
+    scorer = scorer._replace(kind=TABLE, parts=tuple(part for part in parts if _counts(part, scorer)))
+    offset = described._asdict().get("offset")
+    return scorer if offset is None else _with_offset(scorer, offset, described)
+
+
+def _with_offset(scorer: Scorer, name: str, described: Description) -> Scorer:
+    """Return the record with the offset of rows: a feature of weight 1, which is never missing."""
+    logs = described._asdict()["logs_offset"]
+    part = Numbers(name, False, None, (len(scorer.names), 1), None, described.no_number, logs)
+    weights = np.concatenate([scorer.weights, np.ones((1, len(scorer.intercepts)))])
+    called = f"offset log({name})" if logs else f"offset {name}"
+    return scorer._replace(names=(*scorer.names, called), weights=weights, parts=(*scorer.parts, part))
 
 
 def _counts(part: Any, scorer: Scorer) -> bool:
@@ -225,13 +241,13 @@ def _counts(part: Any, scorer: Scorer) -> bool:
     return part.fill is None or any(term is not None for term in terms)
 
 
-def _part(column: Column, table: Description, scorer: Scorer, place: TermOf) -> Any:
+def _part(column: Column, table: Description, scorer: Scorer, place: TermOf, counts: Mapping[str, Any]) -> Any:
     name = column.name
     hole = place(name + "?") if column.missing == INDICATOR else None
     fill = None if column.missing == REFUSE else float(column.stands_for_missing)
     if column.kind == TEXT_KIND:
         assert column.text is not None
-        return _text(name, column.text, scorer)
+        return _text(name, column.text, scorer, counts.get(name))
     if column.kind == CATEGORY:
         return _category(column, table, scorer, place)
     if column.kind == DATE:
@@ -259,9 +275,20 @@ def _category(column: Column, table: Description, scorer: Scorer, place: TermOf)
     return Category(column.name, kept, is_hashed, pool, pooled, others and bool(column.rare), hole, table.no_category)
 
 
-def _text(name: str, spec: TextSpec, scorer: Scorer) -> Text:
-    terms = {}
-    if scorer.hash is None:
+def _text(name: str, spec: TextSpec, scorer: Scorer, counts: Mapping[str, Any] | None, seed: int = 0) -> Text:
+    """Return a column of texts; ``counts`` are the frequencies of tf-idf."""
+    terms, hashed = {}, scorer.hash
+    if hashed is None:
         own = ((k, each) for k, each in enumerate(scorer.names) if each.startswith(spec.prefix))
         terms = {each.removeprefix(spec.prefix): (k, 1) for k, each in own}
-    return Text(name, spec._replace(ngrams=spec.lengths), terms)
+    text = Text(name, spec._replace(ngrams=spec.lengths), terms, seed if hashed is None else hashed.seed)
+    if counts is None:
+        return text
+    documents = np.asarray(counts["documents"])
+    keys = np.arange(len(documents)) if hashed is not None else np.asarray(counts["keys"])[: len(documents)]
+    known = dict(zip(keys.tolist(), documents.tolist(), strict=True))
+    if not spec.norm:  # without a norm only features with a weight count
+        prints = fingerprints([spec.prefix + token for token in terms], seed) & FINGERPRINT
+        used = list(hashed.features) if hashed is not None else prints.tolist()
+        known = {key: known.get(key, 0) for key in used}
+    return text._replace(texts=int(counts["texts"]), documents={key: n for key, n in known.items() if n})

@@ -46,6 +46,8 @@ class Numbers(NamedTuple):
     """The feature of a missing cell."""
     marks: tuple[str, ...]
     """The texts of a missing cell."""
+    log: bool = False
+    """Whether the logarithm of the number counts, as in the offset of an exposure."""
 
 
 class Category(NamedTuple):
@@ -83,10 +85,12 @@ class Text(NamedTuple):
     name: str
     spec: TextSpec
     terms: dict[str, Term]
+    seed: int = 0
+    """The seed of the fingerprints of its features."""
     texts: int = 0
     """The number of texts behind the frequencies of tf-idf."""
-    documents: dict[str, int] | None = None
-    """In how many of them each feature occurs; None without tf-idf."""
+    documents: dict[int, int] | None = None
+    """In how many of them a feature occurs, by its fingerprint, or by its column if names are hashed; None without."""
 
 
 class Hash(NamedTuple):
@@ -125,6 +129,8 @@ class Scorer(NamedTuple):
     parts: tuple[Numbers | Category | Date | Text, ...] = ()
     """The columns of a table, or the one text."""
     hash: Hash | None = None
+    refusal: str = ""
+    """Why rows of the model cannot be scored elsewhere; only its weights can be written then."""
 
     @property
     def texts(self) -> list[Text]:

@@ -182,7 +182,8 @@ def _hashing(scorer: Scorer) -> list[str]:
     """Return what hashes names, into columns if the model does."""
     hashed = scorer.hash
     if hashed is None:
-        return ["#define P_SEED 0u\n", _piece("hashing")]
+        seed = scorer.texts[0].seed if scorer.texts else 0
+        return [f"#define P_SEED {seed}u\n", _piece("hashing")]
     limits = f"enum {{ P_BITS = {hashed.bits}, P_SIGNED = {int(hashed.signed)} }};\n#define P_SEED {hashed.seed}u\n"
     columns = _array("int64_t", "P_columns", map(str, scorer.columns or (-1,)))
     return [limits, _piece("hashing"), columns, _piece("hashed")]
@@ -253,9 +254,10 @@ def _of_part(part: Any, field: str, number: int, texts: list[Text]) -> tuple[str
         return f"int64_t {field}; /* microseconds since 1970 in UTC; INT64_MIN: missing */", _of_date(part, cell), ""
     missing = "    return 0;\n" if part.fill is None else _adds(part.value, c_number(part.fill), "    ")
     check = f"!({cell} == 0.0 || {cell} == 1.0)" if part.boolean else f"!(fabs({cell}) <= 1e75)"
+    check, value = (f"!({cell} > 0.0 && {cell} <= 1e75)", f"log({cell})") if part.log else (check, cell)
     step = (
         f"  if ({cell} != {cell}) {{\n{missing}{_adds(part.hole, '1.0', '    ')}  }} else {{\n"
-        f"    if ({check}) return 0;\n{_adds(part.value, cell, '    ')}  }}\n"
+        f"    if ({check}) return 0;\n{_adds(part.value, value, '    ')}  }}\n"
     )
     return f"double {field}; /* NAN: missing */", step, ""
 
@@ -334,8 +336,9 @@ def _texts(scorer: Scorer) -> list[str]:
     hashed = scorer.hash is not None
     ngrams = max(text.spec.lengths[1] - text.spec.lengths[0] + 2 for text in texts)
     by_word = {text.spec.analyzer == WORD for text in texts}
-    add = "P_add_key(counts.keys[i], value, scores)"
+    add, document = "P_add_key(counts.keys[i], value, scores)", "P_column_of(key)"
     if not hashed:
+        document = "key & P_NAME_BITS"
         add = (
             "size_t place = P_find_key(rule->places, rule->n_places, counts.keys[i] & P_NAME_BITS);\n"
             "    if (place < rule->n_places) P_add(rule->places[place].feature, value, scores)"
@@ -346,14 +349,15 @@ def _texts(scorer: Scorer) -> list[str]:
         _piece("words"),
         *([_piece("by_word")] if True in by_word else []),
         *([_piece("by_character")] if False in by_word else []),
-        _piece("counting").replace("P_ADD_KEY", add),
+        _piece("counting").replace("P_ADD_KEY", add).replace("P_DOCUMENT_KEY", document),
     ]
     options = list(dict.fromkeys((text.spec.lowercase, text.spec.strip_accents) for text in texts))
     parts += [table for k, each in enumerate(options) for table in _characters(k, *each)]
     rules = []
     for k, text in enumerate(texts):
-        parts += [_places(f"P_places{k}", text.terms, text.spec.prefix, lambda term: term[0])]
-        parts += [_places(f"P_documents{k}", text.documents or {}, text.spec.prefix, lambda count: count)]
+        keys = fingerprints([text.spec.prefix + token for token in text.terms], text.seed) & FINGERPRINT
+        places = zip(keys.tolist(), (feature for feature, _ in text.terms.values()), strict=True)
+        parts += [_places(f"P_places{k}", places), _places(f"P_documents{k}", (text.documents or {}).items())]
         rules.append(_rule(k, text, options.index((text.spec.lowercase, text.spec.strip_accents))))
     return [*parts, _array("P_rule", "P_rules", rules), _WORKSPACE]
 
@@ -381,11 +385,9 @@ def _characters(number: int, lowercase: bool, strip_accents: bool) -> list[str]:
     ]
 
 
-def _places(name: str, terms: dict[str, Any], prefix: str, number: Any) -> str:
-    """Return a table from the fingerprints of names to numbers, in the order of the fingerprints."""
-    keys = (fingerprints([prefix + text for text in terms], 0) & FINGERPRINT).tolist() if terms else []
-    rows = sorted(zip(keys, (number(term) for term in terms.values()), strict=True))
-    return _array("P_place", name, [f"{{UINT64_C({key}), {value}}}" for key, value in rows] or ["{0, 0}"])
+def _places(name: str, pairs: Iterable[tuple[int, int]]) -> str:
+    """Return a table from keys to numbers, in the order of the keys."""
+    return _array("P_place", name, [f"{{UINT64_C({key}), {value}}}" for key, value in sorted(pairs)] or ["{0, 0}"])
 
 
 def _rule(number: int, text: Text, characters: int) -> str:

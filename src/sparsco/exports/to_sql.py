@@ -33,6 +33,8 @@ def to_sql(scorer: Scorer, table: str = "data", keep: Sequence[str] = (), exp: b
         what = "one text" if scorer.parts else "names with values"
         raise ExportError(f"the rows of this model are {what}, not columns of a table: SQL cannot split or hash them.")
     kept = [keep] if isinstance(keep, str) else list(keep)
+    if not exp and any(isinstance(part, Numbers) and part.log for part in scorer.parts):
+        raise ExportError("the offset of this model is a logarithm, and a database without exp has none.")
     query = _cells(scorer, table, kept)
     scores = ["score"] if len(scorer.intercepts) == 1 else [f"score_{k + 1}" for k in range(len(scorer.intercepts))]
     carried = [f"k{number}" for number in range(len(kept))]
@@ -101,6 +103,8 @@ def _cell(part: Any) -> str:
             f"column {part.name!r} is a date, for which SQLite, DuckDB and PostgreSQL have no common functions."
         )
     if isinstance(part, Numbers):
+        if part.log:
+            return f"case when {_number(cell)} > 0e0 then ln({_number(cell)}) end"
         if not part.boolean:
             return _number(cell)
         truth = f"cast({cell} as integer)"

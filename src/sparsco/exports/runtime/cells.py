@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from typing import Any
 
@@ -26,6 +27,13 @@ def number(cell: Any, name: str) -> float:
     if not -_LARGEST <= value <= _LARGEST:
         raise ValueError(f"column {name!r} has {value}: numbers must be finite and at most 1e75.")
     return value
+
+
+def logarithm(value: float, name: str) -> float:
+    """Return the logarithm of a number; raise a ValueError for one that has none."""
+    if value <= 0.0:
+        raise ValueError(f"column {name!r} has {value}: its logarithm needs numbers above 0.")
+    return math.log(value)
 
 
 def boolean(cell: Any, name: str) -> float:

@@ -57,7 +57,7 @@ static double P_value(const P_rule *rule, uint64_t key, uint64_t count) {
   if (rule->weighting == 1) return 1.0;
   if (rule->weighting == 2) return 1.0 + log((double)count);
   if (rule->weighting == 0) return (double)count;
-  place = P_find_key(rule->documents, rule->n_documents, key & P_NAME_BITS);
+  place = P_find_key(rule->documents, rule->n_documents, P_DOCUMENT_KEY);
   key = place < rule->n_documents ? rule->documents[place].feature : 0;
   return (double)count * (log((1.0 + rule->texts) / (1.0 + (double)key)) + 1.0);
 }

@@ -22,10 +22,18 @@ function murmur3(raw, seed) {
 const encoder = new TextEncoder();
 const featureOfColumn = new Map(model.hash ? model.hash.features : []);
 
+const columnOf = (h) => (h < 2 ** 31 ? h : 2 ** 32 - h) % 2 ** model.hash.bits;
+
 function hashedTerm(name) {
-  const { bits, seed, signed } = model.hash;
-  const h = murmur3(encoder.encode(name), seed);
-  const positive = h < 2 ** 31;
-  const feature = featureOfColumn.get((positive ? h : 2 ** 32 - h) % 2 ** bits);
-  return feature === undefined ? undefined : [feature, positive || !signed ? 1 : -1];
+  const h = murmur3(encoder.encode(name), model.hash.seed);
+  const feature = featureOfColumn.get(columnOf(h));
+  return feature === undefined ? undefined : [feature, h < 2 ** 31 || !model.hash.signed ? 1 : -1];
+}
+
+/* What the frequency of a word is found by: its column, or 62 bits of two hashes as hexadecimal digits. */
+function documentKey(name, seed) {
+  const raw = encoder.encode(name);
+  if (model.hash) return columnOf(murmur3(raw, model.hash.seed));
+  const hex = (h) => h.toString(16).padStart(8, "0");
+  return hex(murmur3(raw, (seed ^ 0x9747b28c) >>> 0) & 0x3fffffff) + hex(murmur3(raw, seed));
 }

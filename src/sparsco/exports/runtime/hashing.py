@@ -22,9 +22,20 @@ def _scrambled(k: int) -> int:
     return ((k << 15 | k >> 17) & 0xFFFFFFFF) * 0x1B873593 & 0xFFFFFFFF
 
 
+def column_of(name: str, options: dict[str, Any]) -> int:
+    """Return the column of a name by its hash."""
+    h = murmur3(name.encode("utf-8", "surrogateescape"), options["seed"])
+    return (h if h < 1 << 31 else (1 << 32) - h) & ((1 << options["bits"]) - 1)
+
+
+def fingerprint(name: str, seed: int) -> str:
+    """Return 62 bits of two hashes of a name, as hexadecimal digits."""
+    raw = name.encode("utf-8", "surrogateescape")
+    return f"{(murmur3(raw, seed) | murmur3(raw, seed ^ 0x9747B28C) << 32) & (1 << 62) - 1:016x}"
+
+
 def hashed_term(name: str, options: dict[str, Any]) -> tuple[int, int] | None:
     """Return the feature and the sign of a name; None if its column has no weight."""
     h = murmur3(name.encode("utf-8", "surrogateescape"), options["seed"])
-    positive = h < 1 << 31
-    feature = options["features"].get((h if positive else (1 << 32) - h) & ((1 << options["bits"]) - 1))
-    return None if feature is None else (feature, 1 if positive or not options["signed"] else -1)
+    feature = options["features"].get(column_of(name, options))
+    return None if feature is None else (feature, 1 if h < 1 << 31 or not options["signed"] else -1)

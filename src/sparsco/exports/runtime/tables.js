@@ -79,7 +79,9 @@ function featureValues(x) {
       add(part.months[new Date(days * DAY).getUTCMonth()], 1);
       add(part.weekdays[(((days + 3) % 7) + 7) % 7], 1);
     } else {
-      add(part.value, kind === "boolean" ? truth(cell, name) : checked(cell, "column " + name));
+      const value = kind === "boolean" ? truth(cell, name) : checked(cell, "column " + name);
+      if (part.log && !(value > 0)) throw new RangeError("column " + name + " has " + value + ", which has no logarithm.");
+      add(part.value, part.log ? Math.log(value) : value);
     }
   }
   return found;

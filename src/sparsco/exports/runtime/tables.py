@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .cells import boolean, category, is_missing, moment, month_and_weekday, number
+from .cells import boolean, category, is_missing, logarithm, moment, month_and_weekday, number
 from .hashing import hashed_term
 from .texts import add_text
 
@@ -40,7 +40,8 @@ def feature_values(model: dict[str, Any], x: Any) -> list[float]:
             add(part["months"][month], 1.0)
             add(part["weekdays"][weekday], 1.0)
         else:
-            add(part["value"], (boolean if kind == "boolean" else number)(cell, part["name"]))
+            value = (boolean if kind == "boolean" else number)(cell, part["name"])
+            add(part["value"], logarithm(value, part["name"]) if part["log"] else value)
     return found
 
 

@@ -13,7 +13,7 @@ def add_text(model: dict[str, Any], part: dict[str, Any], text: str, found: list
     tables = model["characters"][part["characters"]]
     if isinstance(tables, dict):
         tables = model["characters"][part["characters"]] = unpacked(tables)
-    for name, value in text_values(text, part, *tables).items():
+    for name, value in text_values(text, part, model["hash"], *tables).items():
         hashes = model["hash"] is not None
         term = hashed_term(part["prefix"] + name, model["hash"]) if hashes else part["terms"].get(name)
         if term is not None:

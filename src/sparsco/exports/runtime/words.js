@@ -82,7 +82,10 @@ function textValues(text, part) {
     count: (count) => count,
     binary: () => 1,
     log: (count) => 1 + Math.log(count),
-    tfidf: (count, name) => count * (Math.log((1 + part.texts) / (1 + (part.documents.get(name) ?? 0))) + 1),
+    tfidf: (count, name) => {
+      const documents = part.documents.get(documentKey(part.prefix + name, part.seed)) ?? 0;
+      return count * (Math.log((1 + part.texts) / (1 + documents)) + 1);
+    },
   };
   let square = 0;
   for (const [name, count] of counts) {

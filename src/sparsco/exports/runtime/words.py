@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .hashing import column_of, fingerprint
+
 _SPACE, _LETTER, _ALONE, _DROPPED, _APOSTROPHE = 1, 2, 3, 4, 5
 
 
@@ -74,8 +76,10 @@ def characters(text: str, kinds: bytes, folds: dict[int, str]) -> list[str]:
     return found
 
 
-def text_values(text: str, part: dict[str, Any], kinds: bytes, folds: dict[int, str]) -> dict[str, float]:
-    """Return the features of a text, and their values."""
+def text_values(
+    text: str, part: dict[str, Any], hashed: dict[str, Any] | None, kinds: bytes, folds: dict[int, str]
+) -> dict[str, float]:
+    """Return the features of a text, and their values; ``hashed`` are the options of a hash of names."""
     by_word, (low, high) = part["analyzer"] == "word", part["ngrams"]
     text.encode()  # raises a UnicodeEncodeError for half a character
     tokens = (words if by_word else characters)(text, kinds, folds)
@@ -89,14 +93,16 @@ def text_values(text: str, part: dict[str, Any], kinds: bytes, folds: dict[int, 
             shape = "".join("#" if "0" <= each <= "9" else each for each in tokens[start])
             if shape != tokens[start]:
                 counts[shape] = counts.get(shape, 0) + 1
-    values = {name: _weighted(name, count, part) for name, count in counts.items()}
+    values = {name: _weighted(name, count, part, hashed) for name, count in counts.items()}
     norm = math.sqrt(sum(value * value for value in values.values())) if part["norm"] else 0.0
     return {name: value / norm for name, value in values.items()} if norm > 0.0 else values
 
 
-def _weighted(name: str, count: int, part: dict[str, Any]) -> float:
+def _weighted(name: str, count: int, part: dict[str, Any], hashed: dict[str, Any] | None) -> float:
     """Return the value of a feature that occurs so many times."""
     rule = part["weighting"]
     if rule == "tfidf":
-        return count * (math.log((1.0 + part["texts"]) / (1.0 + part["documents"].get(name, 0))) + 1.0)
+        name = part["prefix"] + name
+        key = fingerprint(name, part["seed"]) if hashed is None else column_of(name, hashed)
+        return count * (math.log((1.0 + part["texts"]) / (1.0 + part["documents"].get(key, 0))) + 1.0)
     return 1.0 if rule == "binary" else 1.0 + math.log(count) if rule == "log" else float(count)
