@@ -154,10 +154,14 @@ def of_table(name, rng, target, holes=0.1, drop=(), texts=(), settings=None, **o
     for column in texts:
         learned[column] = [sentence(rng) for _ in range(len(learned))]
         new[column] = [sentence(rng) if rng.random() < 0.9 else None for _ in range(len(new))]
+    if "offset" in options:
+        for frame in (learned, new):
+            frame["exposure"] = rng.uniform(0.1, 3.0, len(frame))
     learned["y"] = target(learned)
     learned, new = learned.drop(columns=list(drop)), new.drop(columns=list(drop))
     given = {"random_state": 0, "alpha": 0.001} | (settings or {})
-    model = train(learned, target="y", text=list(texts), settings=given, **options).estimator
+    kind = {"model": SparseRegressor(**given)} if "loss" in given else {"settings": given}
+    model = train(learned, target="y", text=list(texts), **kind, **options).estimator
     return asked(name, model, new, cells(new), new)
 
 
@@ -216,6 +220,14 @@ def table_cases(rng):
     yield of_table("table full", rng, two, holes=0.0, missing="refuse", drop=["joined"])
     yield of_table("table every", rng, two, drop=["joined"], schema={"town": "category:every"})
     yield of_table("table hashed", rng, two, hash_bits=8)
+
+    def claims(frame):
+        return rng.poisson(frame["exposure"].astype(float) * np.exp(income(frame) / 4.0 - 1.0))
+
+    offset = {"offset": "log(exposure)", "drop": ["joined"]}
+    yield of_table("table exposure", rng, claims, settings={"loss": "poisson", "alpha": 0.01}, **offset)
+    yield of_table("table tweedie", rng, claims, settings={"loss": "tweedie", "alpha": 0.01}, **offset)
+    yield of_table("table offset", rng, two, offset="exposure", drop=["joined"])
     yield of_table("table numbers hashed", rng, two, hash_bits=6, drop=["joined", "town"])
 
     def says(frame):

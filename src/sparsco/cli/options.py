@@ -162,6 +162,12 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     group.add_argument("--one-based", action="store_true", help="libsvm: index 1 is column 0, index 0 is refused")
     group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none: no target")
     group.add_argument("--weight", metavar="COLUMN", help="tables: the column with the weights of the rows")
+    group.add_argument(
+        "--offset",
+        metavar="COLUMN",
+        help="tables: the column with the offsets of the rows, which are added to their margins, such as log(exposure) "
+        "for the logarithm of the column exposure; vw: initial, the third number; none: no offset (docs/offsets.md)",
+    )
     group.add_argument("--tag", metavar="COLUMN", help="tables: the column with the names of the rows")
     group.add_argument(
         "--schema",
@@ -213,10 +219,12 @@ def _ngrams(text: str) -> tuple[int, int]:
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of ``open_stream`` that were given."""
-    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "missing", "delimiter")
+    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "offset", "missing", "delimiter")
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
         options["target"] = None
+    if options.get("offset") == "none":
+        options["offset"] = None
     if given.text:
         options["text"] = given.text
     texts = {name: getattr(given, name) for name in ("ngrams", "analyzer", "weighting")}

@@ -10,6 +10,7 @@ from ..data.rows import add_rows, add_squared_rows, ask_for_row, margins
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
+from ..offsets import of_kernels
 from ..problem.state import Means, Problem, Rows, padded, widened
 
 
@@ -44,7 +45,7 @@ class FixedPoint:
     def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
         """Add to the sums with whole arrays: for a loss that couples margins, or for more models than lanes."""
         m, where = self.m, (*rows[:3], order)
-        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
+        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (of_kernels(rows.targets), rows.weights))
         p = margins(*rows[:3], self.w, self.b[:m], order)
         add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
         add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])

@@ -9,7 +9,7 @@ which R and V end can only fall, so a row beyond both is rejected at once and ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -124,16 +124,22 @@ class Reservoir:
     """
 
     def __init__(
-        self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
+        self,
+        seed: int = 0,
+        lanes: int = 1,
+        max_nonzeros: int = 1_000_000,
+        max_guard: int = 2_000,
+        first: int = 0,
+        kind: Any = np.float64,
     ) -> None:
+        """Start without rows; ``kind`` is the type of targets."""
         self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
         self._keys = tuple(key(seed, Purpose.RESERVOIR, Purpose.GUARD))
         self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
         self._rows = 0  # number of rows in the table, whose arrays are longer
-        self._table = _Table(
-            none, none.view(np.uint64), none.view(np.uint64), none, none, np.empty((0, lanes)), np.empty((0, lanes))
-        )
+        priorities, lane = (none.view(np.uint64), none.view(np.uint64)), (0, lanes)
+        self._table = _Table(none, *priorities, none, none, np.empty(lane, kind), np.empty(lane))
         self._used = 0  # used length of the arena
         self._indices, self._data = np.empty(0, np.uint32), np.empty(0)
         self._shared = False  # whether a copy may still read the arrays

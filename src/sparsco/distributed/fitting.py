@@ -24,6 +24,7 @@ from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
+from .messages import refuse_offsets
 from .mixing import STEPS, Mixing, first_rows
 from .partitions import Partition, files_in, is_in_memory, partitions_of
 from .progress import Kept, Progress
@@ -445,6 +446,7 @@ def _check(model: Any, passes: int | None) -> None:
 def _begun(model: Any, decided: Training, part: LabelledRows) -> list[Run]:
     """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
+    refuse_offsets(part)
     if part.weights is not None and not part.weights.any():
         raise ValueError(
             f"the first {part.rows} rows have weight 0: they decide steps and classes, and need a positive weight."

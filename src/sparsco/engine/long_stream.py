@@ -18,7 +18,7 @@ from ..choice.candidates import EMPTY, Candidate, Judged
 from ..choice.rule import choose
 from ..conversions.averaging import Answer, Last
 from ..conversions.choose import Choose, mean_and_error
-from ..conversions.reservoir import Reservoir, SampleRows
+from ..conversions.reservoir import SampleRows
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..losses import value
@@ -29,6 +29,7 @@ from ..problem.state import padded, slices
 from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
 from .grid import MAX_LANES
+from .pilot_rows import reservoir_of
 from .run import Run
 
 STRENGTHS, RATIO, ABOVE = 8, 2.2, 1
@@ -109,7 +110,7 @@ class LongStream:
         self.units = np.where(sums[0] > 0.0, units, 0.0)
         """The unit of each feature; 0 for one that has not been seen."""
         self.standardize, self.sampled_rows = conversion.standardize, task.n
-        self.held = Reservoir(first.seed, first.columns_to_keep, conversion.sample_nonzeros // 2, 0)
+        self.held = reservoir_of(first, conversion.sample_nonzeros // 2, 0)
         self.n = first.examples
         self.lanes: list[list[Run]] = []
         """For each run, those that learn the strengths for its models."""

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, margins
 from ..losses import value
+from ..offsets import target_type
 from ..problem.state import Problem, widened
 from ..solver.units import column_sums
 
@@ -54,6 +56,11 @@ class PilotRows(NamedTuple):
         if not has_grid:
             reached += float(np.sum(problem.strengths(w)))
         return reached > 1e3 * zero > 0.0
+
+
+def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
+    """Return a reservoir for the rows of a run, without rows."""
+    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=target_type(run.problem.loss))
 
 
 def mean_loss(

@@ -34,8 +34,8 @@ from ..util.threads import aside
 from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
-from .part_checks import check_parts, for_one_feature
-from .pilot_rows import PilotRows, mean_loss
+from .part_checks import check_parts, for_one_feature, two_targets
+from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
@@ -181,7 +181,7 @@ class Run:
             self.optimizer.place(self.problem, self.state, *self.initial)
         nonzeros, pilot = self.sample_nonzeros(self.conversion), int(np.maximum(np.diff(matrix.indptr), 1).sum())
         nonzeros = max(nonzeros, pilot) if nonzeros and self.conversion.bounds_false_features else nonzeros
-        self.reservoir = Reservoir(self.seed, self.columns_to_keep, nonzeros) if nonzeros else None
+        self.reservoir = reservoir_of(self, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -423,7 +423,7 @@ class Run:
         twin.problem = self.problem._replace(d=1, penalty=for_one_feature(self.problem.penalty))
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
-        twin._resolve(matrix, np.array([0.0, 1.0]), np.ones(2))
+        twin._resolve(matrix, two_targets(self.problem.loss), np.ones(2))
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 

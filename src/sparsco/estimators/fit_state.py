@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from ..util.attributes import Restored, add_attributes, attributes, replace_attr
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
 from .described import Described
+from .row_offsets import checked_offset
 
 FIXED = (
     "loss",
@@ -151,6 +152,10 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    has_offset: bool = False
+    """Whether rows have an offset."""
+    noted_offsets: Sequence[float] = ()
+    """The offsets of the examples that ``learn_one`` has queued, if they have some."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 
@@ -335,13 +340,19 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
+    def note(self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
+            offset = self.described.offset_of(x) if offset is None else offset
             x = self.described.to_learn(x)
+        if (offset is not None) != self.has_offset:
+            had = "an" if self.has_offset else "no"
+            raise ValueError(f"the examples so far had {had} offset: give one to all, or to none.")
         self.features.note(x)
         try:
+            own = () if offset is None else checked_offset(offset, 1).tolist()
             self.noted.append(target(y))  # type: ignore[union-attr]
+            self.noted_offsets = [*self.noted_offsets, *own] if own else self.noted_offsets
         except BaseException:
             self.features.unnote()
             raise
@@ -351,12 +362,14 @@ class FitState(LifeCycle, Restored):
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
+        self.noted_offsets = self.noted_offsets[: len(self.noted)]
 
-    def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the queued examples as rows and targets, and empty the queue."""
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        """Return the queued examples as rows, targets and offsets, and empty the queue."""
         y, matrix = np.array(self.noted), self.features.drain()
-        self.noted = []
-        return matrix, y
+        offset = np.array(self.noted_offsets) if self.has_offset else None
+        self.noted, self.noted_offsets = [], ()
+        return matrix, y, offset
 
     # ---- the model -------------------------------------------------------------------------------------------------
 

@@ -474,7 +474,7 @@ def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarr
 
 def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]))
+    every = np.zeros((n, *values.shape[1:]), values.dtype)
     every[rows] = values
     return every
 

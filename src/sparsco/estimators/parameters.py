@@ -45,6 +45,7 @@ from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
 from .promise_checks import check_promise, promises
+from .row_offsets import loss_at
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -388,6 +389,7 @@ def new_runs(
     most = max(targets.m for targets in every)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
+    loss = loss_at(model, loss)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

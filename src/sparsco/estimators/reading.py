@@ -15,6 +15,7 @@ from ..problem.state import check_room
 from .base import LinearBase
 from .converted import named_promise
 from .intervals import intervals_of, table_of
+from .row_offsets import shifted
 from .summary import Summary, summary_of
 from .weight_bars import weights
 
@@ -297,11 +298,15 @@ class Readable(LinearBase):
         self.fit_state.is_sparse = False
         return self
 
-    def margins_of_table(self, frame: Any) -> np.ndarray:
-        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned."""
+    def margins_of_table(self, frame: Any, own_offset: bool = True) -> np.ndarray:
+        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned.
+
+        With ``own_offset`` they are those at the offsets in its column, if the table had one.
+        """
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        parts = [self.margins_of(rows) for rows in described.rows(frame, self.fit_state.features, model)]
+        chunks = described.chunks(frame, self.fit_state.features, model, own_offset)
+        parts = [self.margins_of(chunk.matrix, chunk.offsets) for chunk in chunks]
         return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
 
     def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
@@ -310,8 +315,11 @@ class Readable(LinearBase):
         assert described is not None
         return self.margins_of(described.row(record, self.fit_state.features, model))[0]
 
-    def margins_of(self, matrix: Matrix) -> np.ndarray:
-        """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""
+    def margins_of(self, matrix: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of the rows of a reader, (rows, models), at their offsets.
+
+        Features without a slot are left out.
+        """
         model, rows = self.convert(), self.fit_state.features.find(matrix)
         used, columns = np.unique(model.coef.indices, return_inverse=True)
         if len(self.fit_state.features) * len(model.intercept) > _MANY_CELLS:  # only those with a weight
@@ -323,4 +331,5 @@ class Readable(LinearBase):
             w[columns, np.repeat(np.arange(len(model.intercept)), np.diff(model.coef.indptr))] = model.coef.data
         else:
             w = np.ascontiguousarray(model.coef.toarray().T)
-        return margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
+        p = margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
+        return shifted(p, offsets, self.classifies)

@@ -217,13 +217,12 @@ def _of_table(
         return scorer._replace(kind=TEXT, parts=(text,))
     parts = [_part(column, needed, scorer, place, counts) for column in needed.columns]
     scorer = scorer._replace(kind=TABLE, parts=tuple(part for part in parts if _counts(part, scorer)))
-    offset = described._asdict().get("offset")
-    return scorer if offset is None else _with_offset(scorer, offset, described)
+    return scorer if described.offset is None else _with_offset(scorer, described.offset, described)
 
 
 def _with_offset(scorer: Scorer, name: str, described: Description) -> Scorer:
     """Return the record with the offset of rows: a feature of weight 1, which is never missing."""
-    logs = described._asdict()["logs_offset"]
+    logs = described.logs_offset
     part = Numbers(name, False, None, (len(scorer.names), 1), None, described.no_number, logs)
     weights = np.concatenate([scorer.weights, np.ones((1, len(scorer.intercepts)))])
     called = f"offset log({name})" if logs else f"offset {name}"

@@ -26,6 +26,7 @@ class Parsed(NamedTuple):
     d: int = 0
     names_of: NamesOf | None = None
     error: tuple[int, str] | None = None
+    offsets: np.ndarray | None = None
 
     @classmethod
     def none(cls, error: tuple[int, str] | None = None) -> Parsed:
@@ -112,7 +113,8 @@ class Pieces(Stream):
                 (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+                rest = parsed.y, parsed.weights, parsed.tags, first, position, read
+                yield Chunk(indptr, indices, data, d, *rest, offsets=parsed.offsets)
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """Return CSR arrays and the number of features; called in order, since features may be added."""

@@ -121,6 +121,7 @@ class Shuffled(Stream):
                 {"shuffled": behind},
                 read * behind // (total or n),
                 numbers[rows],
+                None if chunk.offsets is None else chunk.offsets[rows],
             )
 
 

@@ -17,7 +17,10 @@ loss/squared                  losses:Squared
 loss/huber                    losses:Huber
 loss/epsilon-insensitive      losses:EpsilonInsensitive
 loss/quantile                 losses:Quantile
-loss/poisson                  losses:Poisson
+loss/poisson                  log_link:Poisson
+loss/gamma                    log_link:Gamma
+loss/tweedie                  log_link:Tweedie
+loss/with-offset              offsets:WithOffset
 loss/logistic                 losses:Logistic
 loss/hinge                    losses:Hinge
 loss/squared-hinge            losses:SquaredHinge

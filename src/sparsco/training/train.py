@@ -34,7 +34,7 @@ from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
-from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
+from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels, targets_of
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -370,16 +370,18 @@ class Training:
         """Yield all rows once more, in the order of the first pass, with labels as the model encodes them."""
         for chunk in self._pass(None, 0):
             self._end_if_asked()
-            yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
+            y = labels(chunk.y) if self.model.classifies else chunk.y
+            yield chunk.matrix, targets_of(y, chunk.offsets), chunk.weights
 
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
-        matrix, y, weights, _ = part
+        matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
             self._check(part)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
             self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
             self.drift.add_labels(self.row, y)
+        y = targets_of(y, part.offsets)
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
