@@ -32,12 +32,7 @@ from .crossing import CrossLearning
 from .described import Described
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import (
-    by_column,
-    check_parameters,
-    new_runs,
-    tolerance,
-)
+from .parameters import by_column, check_parameters, new_runs, tolerance
 from .passes import are_solved, counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
