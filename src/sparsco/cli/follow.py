@@ -11,7 +11,7 @@ from typing import Any
 
 from ..util.atomic_files import LockedError
 from .learning import estimator
-from .options import FINE, INTERRUPTED, TERMINATED, check_writable, reading, to_json
+from .options import FINE, INTERRUPTED, TERMINATED, check_writable, crosses, reading, to_json
 from .train import checkpoints_of, default_name, stopping, to_update
 
 _REFUSED = {
@@ -70,6 +70,7 @@ def follow_log(given: argparse.Namespace) -> int:
                 save_state=given.save_state,
                 stop=lambda: bool(asked),
                 report=show,
+                **crosses(given),
             )
         except StoppedError as stopped:
             print(f"sparsco: {stopped}.", file=sys.stderr)

@@ -32,6 +32,7 @@ from ..util.notices import warn
 from ..util.progress import Live
 from . import model_files
 from .checkpoints import Checkpoints
+from .crossing import Crossing
 from .inspection import summary
 from .labelled_rows import LabelledRows, by_name, describe, reader_of
 from .results import Report, StoppedError, Trained
@@ -65,6 +66,9 @@ def follow(
     save_state: bool = False,
     stop: Callable[[], bool] = bool,
     report: Callable[[Report], object] = lambda report: None,
+    cross: Any = None,
+    birth: Any = None,
+    cross_bits: int | None = None,
     **options: Any,
 ) -> Trained:
     """Learn a text file while it grows, or standard input, and publish the model again and again.
@@ -100,6 +104,8 @@ def follow(
         A function that is called now and then; the run ends, with a last model, when it returns True.
     report : callable
         A function that gets a :class:`~sparsco.training.results.Report` after each model.
+    cross, birth, cross_bits : optional
+        The products of features that are features, too, as for :func:`sparsco.train`.
 
     Returns
     -------
@@ -127,7 +133,8 @@ def follow(
     """
     _check_intervals(publish_rows, publish_seconds, idle_exit)
     path = Path(path)
-    run = Following(model, {**(reader or {}), **options}, classes, dict(settings or {}))
+    reader = {**(reader or {}), **options}
+    run = Following(model, reader, classes, dict(settings or {}), Crossing(cross, birth, cross_bits, reader))
     run.path, run.save_state, run.stop, run.idle_exit, run.report = path, save_state, stop, idle_exit, report
     run.live = Live()
     run.checkpoints = checkpoints or Checkpoints(path.with_name(path.name + ".checkpoint"))
@@ -195,8 +202,10 @@ class Following(Training):
     publishing: Schedule
     """When models are due."""
 
-    def __init__(self, model: Any, reader: dict[str, Any], classes: Any, settings: dict[str, Any]) -> None:
-        super().__init__(model, 1, False, reader, classes, settings)
+    def __init__(
+        self, model: Any, reader: dict[str, Any], classes: Any, settings: dict[str, Any], crossing: Crossing
+    ) -> None:
+        super().__init__(model, 1, False, reader, classes, settings, crossing)
         self.asked = f"follow {self.asked}"
         self.drift, self.models = DriftTest(), 0
         """The test of whether the loss has risen, and the number of classes by then."""
@@ -322,6 +331,7 @@ class Following(Training):
                 self.checkpoint()
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS)
                 self.notes += self.stream.remarks()
             yield from first
         yield from chunks
@@ -430,7 +440,9 @@ class Following(Training):
         self.reported, self.lately, self.published = (now, self.row), np.zeros(3), self.row
 
     def _trained(self) -> Trained:
-        return Trained(self.model, self.stream, self.table, self.row, self._elapsed(), self.notes, self.warnings)
+        notes, warnings = [*self.notes], [*self.warnings]
+        self.crossing.remark(self.model, notes, warnings)
+        return Trained(self.model, self.stream, self.table, self.row, self._elapsed(), notes, warnings)
 
 
 def _means(sums: np.ndarray, classifies: bool) -> tuple[float, float]:
