@@ -10,7 +10,7 @@ import numpy as np
 from ..util.progress import step
 from .learner import Figures, Learner, by_group, judged_models
 from .problem import Task
-from .splits import Split
+from .splits import Split, first_splits
 
 STEP = 10.0**0.5
 """The ratio of neighbouring strengths."""
@@ -18,10 +18,12 @@ DEEPEST = 12
 """The number of strengths at most: down to a millionth of the smallest that selects nothing."""
 SHARE_OF_RIDGE = 1e-4
 """The L2 term of a refit, as a share of the strength that selected the features."""
-FALL, CLEAR = 0.9999, 2.0
+FALL, CLEAR = 0.9999, 1.5
 """A loss above so many times the least one has not fallen.  A rise is clear at so many standard errors."""
 FIRST_JUDGED = 200
 """The number of rows on which all candidates are judged, at least; all rows, if they are fewer."""
+SMALL_ERROR = 0.1
+"""A loss is known well if its standard error is at most this share of it."""
 AHEAD = 2
 """The number of strengths by which a path starts before the first one that is judged."""
 
@@ -68,14 +70,16 @@ def judge(
     mixtures: Sequence[float],
     relaxes: bool = True,
     groups: np.ndarray | None = None,
+    enough: int | None = None,
 ) -> Judged:
     """Return the losses of the candidates that are not clearly worse than the best one.
 
-    The first splits go down all strengths together.  The others judge those that the first ones leave.  ``groups`` has
-    the group of each row, if rows are not independent of each other.
+    The first splits go down all strengths together.  The others judge those that the first ones leave: all splits, or
+    those until ``enough`` rows are judged and the least loss is known well.  ``groups`` has the group of each row, if
+    rows are not independent of each other.
     """
-    models, ahead = judged_models(task, seed), _first_round(splits, task.n)
-    learners = [Learner(task, split, models) for split in splits[:ahead]]
+    models, first_round = judged_models(task, seed), first_splits(list(splits), min(FIRST_JUDGED, task.n))
+    learners = [Learner(task, split, models) for split in first_round]
     lam_max = learners[0].strength_of_nothing()
     board = _Board([split.judged for split in splits], groups)
     for learner in learners:
@@ -88,11 +92,15 @@ def judge(
         descent = _go_down(learners, lam_max, l1_ratio, relaxes, board, first, DEEPEST * (len(mixtures) - k))
         at_edge |= descent.waits == 0
         first = max(first, descent.best.depth - AHEAD)  # with more of the L2 term the best strength is no larger
-    left = board.left()
-    for k, split in enumerate(splits[ahead:]):
-        step(f"choosing alpha: {len(left)} candidates judged on {ahead + k} of {len(splits)} splits")
-        _judge_on(Learner(task, split, models), lam_max, left, board)
-    found = {key: each for key, each in board.figures.items() if len(each) == len(splits)}
+    left, again = board.left(), 1.5 * len(first_round)
+    for k in range(len(first_round), len(splits)):
+        if enough is not None and board.is_settled(enough):
+            break
+        if k >= again:
+            left, again = board.left(), 1.5 * k
+        step(f"choosing alpha: {len(left)} candidates judged on {k} of at most {len(splits)} splits")
+        _judge_on(Learner(task, splits[k], models), lam_max, left, board)
+    found = {key: board.figures[key] for key in board.complete()}
     return Judged(
         list(found),
         np.array([board.losses(key) for key in found]),
@@ -100,14 +108,8 @@ def judge(
         lam_max,
         len(splits[0].learned),
         at_edge,
-        sum(len(split.judged) for split in splits),
+        sum(len(split.judged) for split in splits[: len(found[EMPTY])]),
     )
-
-
-def _first_round(splits: Sequence[Split], n: int) -> int:
-    """Return the number of splits on which all candidates are judged, so that enough of n rows are."""
-    rows = np.cumsum([len(split.judged) for split in splits])
-    return min(int(np.searchsorted(rows, min(FIRST_JUDGED, n))) + 1, len(splits))
 
 
 class _Board:
@@ -133,9 +135,19 @@ class _Board:
         """Return whether a candidate is clearly worse than another one that was judged on the same rows."""
         return is_clear(self.losses(candidate) - self.losses(other))
 
+    def is_settled(self, enough: int) -> bool:
+        """Return whether candidates were judged on enough rows, and the least loss has a small standard error."""
+        least = min(map(self.losses, self.complete()), key=np.mean)
+        is_known = float(least.std()) <= SMALL_ERROR * float(least.mean()) * np.sqrt(len(least))
+        return is_known and sum(map(len, self._judged[: len(self.figures[EMPTY])])) >= enough
+
+    def complete(self) -> list[Candidate]:
+        """Return the candidates that were judged on all splits so far."""
+        return [key for key, each in self.figures.items() if len(each) == len(self.figures[EMPTY])]
+
     def left(self) -> list[Candidate]:
         """Return the candidates to be judged further: no clearly worse one, nor one far below the best of its kind."""
-        means = {key: float(self.losses(key).mean()) for key in self.figures}
+        means = {key: float(self.losses(key).mean()) for key in self.complete()}
         best, found = min(means, key=means.__getitem__), list[Candidate]()
         for kind in dict.fromkeys((key.l1_ratio, key.relaxed) for key in means if key != EMPTY):
             alike = [key for key in means if (key.l1_ratio, key.relaxed) == kind and key != EMPTY]

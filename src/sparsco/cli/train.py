@@ -18,16 +18,21 @@ from .options import (
     FINE,
     INTERRUPTED,
     TERMINATED,
+    add_crosses,
     add_order,
     add_reading,
     check_writable,
     command,
+    crosses,
     positive,
     reading,
     to_json,
 )
 
 _LEARNING = (
+    "cross",
+    "birth",
+    "cross_bits",
     "task",
     "loss",
     "penalty",
@@ -68,6 +73,8 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   sparsco train table.csv --target price --groups columns             a column with all its categories, or none
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
+  sparsco train table.csv --target price --cross size:kind            also products of features: crosses
+  sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume
@@ -136,6 +143,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     )
     _add_following(to)
     add_reading(to)
+    add_crosses(to)
     to.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     to.set_defaults(run=_train)
@@ -213,6 +221,7 @@ def _train(given: argparse.Namespace) -> int:
             checkpoints=kept,
             stop=stop,
             named=named,
+            **crosses(given),
         )
 
     trained, code = _until_stopped(learn, checkpoints, live, awaits_input="-" in given.data)
@@ -259,7 +268,7 @@ def to_update(
     reader = read_alike(content, reader)
     if (description := model_files.description_of(content)) is not None:
         reader |= {"description": description}
-    return model, reader, content["extra"].get("names"), content["features"] == "names"
+    return model, reader, content["extra"].get("names"), model_files.feature_names(content) is not None
 
 
 def _option(name: str) -> str:
@@ -285,7 +294,7 @@ def checkpoints_of(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
 
 def _check_dask(given: argparse.Namespace) -> None:
     """Raise a ValueError for options that are not supported with ``--dask``."""
-    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache", "intervals")
+    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache", "intervals", "cross")
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:

@@ -19,7 +19,7 @@ from ..choice.out_of_fold import out_of_fold
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import fit_sizes, judge_sizes, sizes_up_to
-from ..choice.splits import FEW_ROWS, ByRow, splits_of
+from ..choice.splits import FEW_ROWS, JUDGED, ByRow, first_splits, splits_of
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -186,13 +186,16 @@ class Choose(NamedTuple):
             return None
         groups, given = self._groups_and_splits(task)
         splits = splits_of(task, seed, self.folds, groups, given)
-        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, groups)
+        enough = JUDGED if self.folds is None and not given else None
+        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, groups, enough)
 
     def _sizes(self, task: Task, seed: int) -> list[tuple[int, float, float, Fit]]:
         """Return models of fewer features, with their losses on held-out rows and the errors of these losses."""
         wanted = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
         groups, given = self._groups_and_splits(task)
         splits, mixtures = splits_of(task, seed, self.folds, groups, given), self._mixtures_of(task)[:2]
+        if self.folds is None and not given:
+            splits = first_splits(splits, JUDGED)
         judged = judge_sizes(task, splits, seed, mixtures, wanted, groups)
         return [(size, *mean_and_error(judged[size]), each) for size, each in fit_sizes(task, sorted(judged), mixtures)]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..offsets import first_offset, has_offset, numbers_of
 from ..problem.targets import Targets
 from ..util.attributes import stored
@@ -242,6 +243,14 @@ class LinearBase:
 
     def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
         """Return the margins of a dict of cells of the table that was learned, one per model."""
+        raise NotImplementedError
+
+    def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models), at their offsets."""
+        raise NotImplementedError
+
+    def bear_crosses(self) -> None:
+        """Let the crosses of the features that are selected here exist."""
         raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.reservoir import Reservoir
+from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
@@ -152,6 +153,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    noted_at_once: int = 1024
+    """The number of examples of ``learn_one`` that are learned at once."""
     has_offset: bool = False
     """Whether rows have an offset."""
     noted_offsets: Sequence[float] = ()
@@ -408,7 +411,7 @@ class FitState(LifeCycle, Restored):
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""
-        if self.has_names:
+        if self.lists_features:
             return [str(self.features.names[slot]) for slot in slots]
         return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
@@ -477,6 +480,11 @@ class FitState(LifeCycle, Restored):
     def has_names(self) -> bool:
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
+
+    @property
+    def lists_features(self) -> bool:
+        """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
+        return isinstance(self.features, Names | Crossed)
 
 
 def _fingerprint(value: Any) -> Any:

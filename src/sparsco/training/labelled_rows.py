@@ -14,7 +14,7 @@ from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
 from ..streams.parsed import Pieces
-from ..streams.protocol import column_of
+from ..streams.protocol import column_of, unlabelled
 from ..streams.texts import LabelledTexts
 
 IN_DESCRIPTION = ("target", "weight", "tag", "offset", "schema", "missing", "missing_values", "text", "text_options")
@@ -99,6 +99,29 @@ def labels(y: np.ndarray) -> np.ndarray:
 def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
     """Return labels with the offsets of their rows, if there are some, as estimators take them."""
     return y if offsets is None else with_offset(y, offsets)
+
+
+def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> None:
+    """Raise a ValueError for rows without a label, and for labels that are not among the classes.
+
+    ``first`` is the number of the first row, and ``hint`` says where labels are found.
+    """
+    y = part.y
+    numbers = first + np.arange(part.rows) if part.numbers is None else part.numbers
+    missing = unlabelled(y)
+    if missing.any():
+        raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint or 'every row must have one'}.")
+    if classes is not None:
+        unknown = ~np.isin(y, classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
+        for label in classes if y.dtype.kind != "O" else ():
+            unknown &= y != label
+        if unknown.any():
+            at = int(unknown.argmax())
+            label = labels(y[at : at + 1]).tolist()[0]
+            raise ValueError(
+                f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: name all "
+                "classes (--classes), or accept new ones (--classes any)."
+            )
 
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:

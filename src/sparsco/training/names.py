@@ -163,6 +163,8 @@ table/described               estimators.described:Described
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/crossed              data.crosses:Crossed
+features/cross                data.cross_rules:Cross
 features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted

@@ -28,13 +28,23 @@ from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
 from ..streams import Chunk, Stream, StreamError, open_stream
 from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
-from ..streams.shuffled import HELD_BYTES, Shuffled
+from ..streams.shuffled import Shuffled, order_advice
 from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
-from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels, targets_of
+from .crossing import Crossing
+from .labelled_rows import (
+    LabelledRows,
+    are_classes,
+    by_name,
+    check_labels,
+    describe,
+    first_classes,
+    labels,
+    targets_of,
+)
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -56,6 +66,9 @@ def train(
     stop: Callable[[], bool] = bool,
     live: Live | None = None,
     named: bool | None = None,
+    cross: Any = None,
+    birth: Any = None,
+    cross_bits: int | None = None,
     **options: Any,
 ) -> Trained:
     """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
@@ -90,6 +103,13 @@ def train(
         The display of progress.
     named : bool, optional
         True if the features of a stream under way are names, False if they are numbered columns; the source must match.
+    cross : "all", or list of "a:b" or pairs of names, optional
+        The pairs of features whose products are features, too: crosses (docs/crosses.md).
+    birth : bool or int, optional
+        If True, a cross exists only once both of its features were selected; a number is the most that are selected.
+        By default crosses of all features are born if there are more than 200 features.
+    cross_bits : int, optional
+        If given, crosses are hashed into 2 ** cross_bits columns.
 
     Returns
     -------
@@ -119,7 +139,8 @@ def train(
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
     reader = {**(reader or {}), **options}
-    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
+    crossed = Crossing(cross, birth, cross_bits, reader)
+    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossed)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
     if named is not None and named != by_name(run.stream):
@@ -141,15 +162,23 @@ class Training:
     stream: Stream
 
     def __init__(
-        self, model: Any, passes: int, shuffle: bool, reader: dict[str, Any], classes: Any, settings: dict[str, Any]
+        self,
+        model: Any,
+        passes: int,
+        shuffle: bool,
+        reader: dict[str, Any],
+        classes: Any,
+        settings: dict[str, Any],
+        crossing: Crossing = Crossing(),
     ) -> None:
         self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
-        self.classes, self.settings = classes, settings
+        self.classes, self.settings, self.crossing = classes, settings, crossing
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
+            asked += self.crossing.asked
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
         seed = settings.get("random_state")
@@ -173,7 +202,7 @@ class Training:
         """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
-        """The time of the last checkpoint, and the number of rows that had been learned by then."""
+        """The time of the last checkpoint, and the rows learned by then."""
 
     # ---- beginning -------------------------------------------------------------------------------------------------
 
@@ -232,10 +261,8 @@ class Training:
         """Run from the current position to the end, and return the result."""
         polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
-            raise ValueError(
-                "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
-                "file."
-            )
+            what = "standard input and iterators can be read once only"
+            raise ValueError(f"{what}: set passes to 1 and polish to False, or give a file.")
         calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
         if self.passes > 1 and calibrate:
             raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
@@ -251,6 +278,7 @@ class Training:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             if not self.model.t_:
                 raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
+            self.crossing.end_pass(self.model)
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
@@ -261,6 +289,7 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
+        self.crossing.remark(self.model, self.notes, self.warnings)
         describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
@@ -269,17 +298,7 @@ class Training:
         found = self.row_order.sentence() if self.row_order is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
-        if self.order == "shuffled in groups":
-            advice = "shuffle the lines of the source (shuf) before you convert it"
-        elif not self.stream.repeatable:
-            advice = "shuffle the rows before they are piped in (shuf), or give a file"
-        elif not self.shuffle:
-            advice = "leave shuffling on (no --no-shuffle, shuffle=True)"
-        else:
-            advice = (
-                f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
-                "(shuf), or train on the output of `sparsco convert`"
-            )
+        advice = order_advice(self.order, self.stream.repeatable, self.shuffle)
         self.warnings.append(
             f"{found}: the first rows, which decide the settings, differ from the others, and progressive "
             f"validation is unreliable; {advice}."
@@ -336,6 +355,7 @@ class Training:
             self._end_if_asked()
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS) if self.row == 0 else []
             yield from first
         yield from chunks
         if self.epoch == 0:
@@ -379,7 +399,7 @@ class Training:
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
         matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
-            self._check(part)
+            check_labels(part, self.row, self.classes, self.stream.labels_are)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
             self._watch_order(y)
@@ -395,32 +415,13 @@ class Training:
             is_repeat_pass=self.epoch > 0,
             columns=self.stream.hashed_to,
             names=self.features.names,
+            **self.crossing.options(self.stream, self.model),
         )
         self.row += part.rows
 
     def _watch_order(self, y: np.ndarray) -> None:
         self.row_order = RowOrder(self.model.classifies) if self.row_order is None else self.row_order
         self.row_order.add_labels(self.row, y)
-
-    def _check(self, part: LabelledRows) -> None:
-        """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
-        y = part.y
-        numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
-        missing = unlabelled(y)
-        if missing.any():
-            hint = self.stream.labels_are or "every row must have one"
-            raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint}.")
-        if self.classes is not None:
-            unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
-            for label in self.classes if y.dtype.kind != "O" else ():
-                unknown &= y != label
-            if unknown.any():
-                at = int(unknown.argmax())
-                label = labels(y[at : at + 1]).tolist()[0]
-                raise ValueError(
-                    f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
-                    "name all classes (--classes), or accept new ones (--classes any)."
-                )
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         assert self.row_order is not None
