@@ -297,6 +297,14 @@ def test_offsets_go_with_crosses(tmp_path, frame):
     np.testing.assert_allclose(by_array.predict(X, offset=np.full(1200, 2.0)), plain + 2.0)
 
 
+def test_exports_name_crosses_or_refuse_them(tmp_path, trained):
+    save(trained.estimator, tmp_path / "a.model")
+    assert main(["export", str(tmp_path / "a.model"), "--to", "csv", "-o", str(tmp_path / "a.csv")]) == 0
+    assert "a=u*b=y" in (tmp_path / "a.csv").read_text()
+    assert main(["export", str(tmp_path / "a.model"), "--to", "sql", "-o", str(tmp_path / "a.sql")]) == 2
+    assert not (tmp_path / "a.sql").exists()
+
+
 def test_several_classes_and_calibrated_probabilities(frame):
     labels = np.where((frame.a == "u") & (frame.b == "y"), "hit", np.where(frame.a == "w", "w", "none"))
     table = frame.drop(columns=["y", "x"]).assign(label=labels)
