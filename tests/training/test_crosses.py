@@ -104,6 +104,10 @@ def test_any_source_of_the_same_features_gives_the_same_model(tmp_path, frame, t
     crossed, plain = train(X, y=target, cross="all", **options).estimator, SparseCrosses().fit(X)
     twin = SparseRegressor(random_state=0).fit(plain.transform(X), target)
     assert set(plain.get_feature_names_out()[twin.get_support()]) == selected(crossed)
+    chosen = crossed.transform(X).toarray()
+    k, names = crossed.get_feature_names_out().tolist().index("x1*x3"), crossed.feature_names_
+    assert chosen.shape == (800, len(selected(crossed))) and len(names) == len(crossed.coef_)
+    np.testing.assert_array_equal(chosen[:, k], X[:, 1] * X[:, 3])
     np.testing.assert_allclose(crossed.predict(X), twin.predict(plain.transform(X)), atol=1e-6)
     columns = np.flatnonzero(X[0])
     save(crossed, tmp_path / "n.model")
