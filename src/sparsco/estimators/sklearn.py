@@ -27,7 +27,7 @@ from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
-from .hints import Hinted
+from .hints import Hinted, nameless
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
@@ -117,7 +117,7 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         names, before = _get_feature_names(X), self.column_names
         if before is not None:
             if names is None:
-                raise ValueError(_nameless(X.shape[1], len(before)))
+                raise ValueError(nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
                 return  # scikit-learn raises its own error
             self.feature_names_in_ = names
@@ -130,7 +130,7 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
                 self._fit.unnote()
-                raise ValueError(_nameless(width, len(names)))
+                raise ValueError(nameless(width, len(names)))
 
     def check_rows(
         self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
@@ -199,6 +199,12 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         mask[used] = True
         return mask
 
+    def _transform(self, X: Any) -> Any:
+        """Return the selected features of rows that scikit-learn has validated; crosses are among them."""
+        if isinstance(self._fit.features, Crossed):
+            X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
+        return super()._transform(X)
+
     def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
@@ -230,14 +236,6 @@ def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray
     if may_be_zero and not np.any(sample_weight):
         return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-
-def _nameless(columns: int, named: int) -> str:
-    """Return the error message for columns without names that follow columns with names."""
-    return (
-        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
-        "data frame to partial_fit."
-    )
 
 
 class MarginClassifier(ClassifierMixin, Margins):
