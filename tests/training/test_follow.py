@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -184,16 +185,26 @@ def test_standard_input_gives_the_same_models_and_loses_nothing_when_it_is_cut(s
         pytest.importorskip("pyarrow")
     text, expected = whole(tmp_path, suffix)
     format = {"svm": "libsvm"}.get(suffix, suffix)
-    found, at = Followed(tmp_path / "m"), 0
-    kept = Checkpoints(tmp_path / "c", 256, None)
-    for end in (len(text) // 3 + 7, len(text) // 2, len(text)):  # the input ends in mid-line, and goes on later
+    found, kept, at = Followed(tmp_path / "m"), Checkpoints(tmp_path / "c", 256, None), 0
+    ends = [len(text) // 3 + 7, len(text) // 2, len(text), len(text)]  # in mid-line, and it goes on later
+    kills = [0, 30, 25, 0]
+    while ends:
         read, write = os.pipe()
-        writer = Writer(lambda part, to=write: os.write(to, part), text[at:end], 60, end, lambda to=write: os.close(to))
+        writer = Writer(lambda part, to=write: os.write(to, part), text[at : ends[0]], 60, at)
+        writer.end, writer.kill_in = (lambda to=write: os.close(to)), kills.pop(0)
         monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda handle=read: handle))
-        found.models = {n: model for n, model in found.models.items() if n in expected.models}
-        found.run("-", stop=writer, format=format, checkpoints=kept, resume=at > 0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                found.run("-", stop=writer, format=format, checkpoints=kept, resume=kept.exist())
+            except KilledError:
+                os.close(write)
         os.close(read)
-        at = end
+        source = archive.read(kept.path, "checkpoint")["source"]
+        at = source["offset"] + len(source["text"])  # the sender repeats what came after the checkpoint
+        assert not told or f"was read up to byte {before}: what comes" in str(told[0].message)
+        before, ends = at, ends[1:]
+    assert at == len(text) and not kills
     assert {n: model for n, model in found.models.items() if n in expected.models} == expected.models
 
 

@@ -25,7 +25,7 @@ from ..jit.memory import padded
 from ..streams import open_growing
 from ..streams.files import Block
 from ..streams.growing import Growing
-from ..streams.protocol import Chunk
+from ..streams.protocol import Chunk, Position
 from ..streams.text import TextStream
 from ..util.atomic_files import sole_writer
 from ..util.notices import warn
@@ -256,6 +256,9 @@ class Following(Training):
                 f"{self.files.name(0)} was replaced or truncated while it was not followed, and what followed row "
                 f"{self.row:,} is not in its folder: rows may be missing; reading goes on at the beginning."
             )
+        if self.files.is_input:
+            end = source["offset"] + len(source["text"])
+            warn(f"standard input was read up to byte {end}: what comes now is taken as what follows.")
         self.keeping.row, self.reported = self.row, (time.monotonic(), self.row)
         self.publishing.row = self.row - JUDGED  # the model of this row may not have been written
 
@@ -299,6 +302,7 @@ class Following(Training):
                 at, missing = at + n, missing - n
                 if not missing:
                     self.behind = here if at < chunk.rows else (position, first + chunk.rows)
+                    self.files.forget(self._place())
                     group, self.held, missing = LabelledRows.joined(self.held), [], JUDGED
                     yield group
             first += chunk.rows
@@ -400,11 +404,13 @@ class Following(Training):
             self.checkpoints.write(self._content())
 
     def _content(self) -> dict[str, Any]:
+        source = self.files.state(self._place())
+        return super()._content() | {"source": source, "drift_test": self.drift, "warnings": self.warnings}
+
+    def _place(self) -> Position:
+        """Return the place in the log from which a resumed run reads on."""
         position, _ = self.behind
-        place = {} if position is None else position["place"]
-        self.files.forget(place)
-        own = {"source": self.files.state(place), "drift_test": self.drift, "warnings": self.warnings}
-        return super()._content() | own
+        return {} if position is None else position["place"]
 
     def _publish(self) -> None:
         """Write the model, which does not change what is learned next, and report."""
