@@ -189,7 +189,7 @@ def test_standard_input_gives_the_same_models_and_loses_nothing_when_it_is_cut(s
     ends = [len(text) // 3 + 7, len(text) // 2, len(text), len(text)]  # in mid-line, and it goes on later
     kills = [0, 30, 25, 0]
     while ends:
-        read, write = os.pipe()
+        began, (read, write) = at, os.pipe()
         writer = Writer(lambda part, to=write: os.write(to, part), text[at : ends[0]], 60, at)
         writer.end, writer.kill_in = (lambda to=write: os.close(to)), kills.pop(0)
         monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda handle=read: handle))
@@ -202,8 +202,8 @@ def test_standard_input_gives_the_same_models_and_loses_nothing_when_it_is_cut(s
         os.close(read)
         source = archive.read(kept.path, "checkpoint")["source"]
         at = source["offset"] + len(source["text"])  # the sender repeats what came after the checkpoint
-        assert not told or f"was read up to byte {before}: what comes" in str(told[0].message)
-        before, ends = at, ends[1:]
+        assert not told or f"was read up to byte {began}: what comes" in str(told[0].message)
+        ends.pop(0)
     assert at == len(text) and not kills
     assert {n: model for n, model in found.models.items() if n in expected.models} == expected.models
 
@@ -261,6 +261,7 @@ def test_a_log_that_is_replaced_or_truncated(tmp_path, monkeypatch):
         trained = found.run(log, stop=Idle(*steps))
     said = [str(each.message) for each in told]
     assert said == [
+        f"{log} does not exist: reading begins when it appears.",
         f"{log} was replaced: reading goes on at the beginning of the new file; 6 bytes of a last line without an end "
         "are left out.",
         f"{log} was truncated: reading goes on at its beginning.",
@@ -379,7 +380,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
         found.run(tmp_path / "whole.svm", stop=act, idle_exit=0.0, checkpoints=Checkpoints(tmp_path / "c", 256, None))
     assert 1024 not in found.models and found.models[ROWS] == expected.models[ROWS]
     is_full[0] = True
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"), pytest.warns(UserWarning, match="is not saved"):
         found.run(tmp_path / "whole.svm", checkpoints=Checkpoints(tmp_path / "d", 256, None))
 
 
@@ -417,6 +418,17 @@ def test_drift_is_told_with_advice(tmp_path, monkeypatch, capsys):
     assert "level 1% for the whole stream" in said and "--half-life 1" in said
     *reports, outcome = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert outcome["warnings"] == [said] and reports[-1]["rows"] == 16_000 and reports[-1]["selected"] > 0
+
+
+def test_classes_that_come_late_are_no_drift_and_one_class_is_not_judged(tmp_path, recwarn):
+    (tmp_path / "one.svm").write_text("1 1:1\n" * 3000)
+    assert follow(tmp_path / "one.svm", tmp_path / "m", settings=SETTINGS, idle_exit=0.0).table == []
+    lines = as_libsvm(8000).splitlines(True)
+    third = ["3" + line[line.index(" ") :] if k % 3 == 0 else line for k, line in enumerate(lines)]
+    (tmp_path / "late.svm").write_text("".join(lines[:4000] + third[4000:]))
+    model = SparseClassifier(alpha=0.01, random_state=0)
+    trained = follow(tmp_path / "late.svm", tmp_path / "late", model, classes="any", idle_exit=0.0)
+    assert trained.model.classes_.tolist() == [-1, 1, 3] and not trained.warnings
 
 
 def test_the_history_first_and_then_the_log(tmp_path, monkeypatch, capsys):

@@ -207,7 +207,8 @@ class Following(Training):
     ) -> None:
         super().__init__(model, 1, False, reader, classes, settings, crossing)
         self.asked = f"follow {self.asked}"
-        self.drift = DriftTest()
+        self.drift, self.models = DriftTest(), 0
+        """The test of whether the loss has risen, and the number of classes by then."""
         self.held: list[LabelledRows] = []
         """The rows of a group that is not complete."""
         self.lately = np.zeros(3)
@@ -248,7 +249,7 @@ class Following(Training):
         if first := self.files.first:  # what the columns of a table are was decided by these lines
             self.stream.prepare(Block(padded(first), 0, len(first), len(first)))
         super()._restore(content)
-        self.drift, self.warnings = content["drift_test"], content["warnings"]
+        self.drift, self.models, self.warnings = (content[name] for name in ("drift_test", "models", "warnings"))
         if not is_there:
             position = self.behind[0] or {"row": 0, "line": 0, "d": 0}
             self.behind = position | {"place": {"file": source["file"] + 1, "offset": 0}}, self.row
@@ -324,10 +325,10 @@ class Following(Training):
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
                 first.append(chunk)
                 rows += chunk.rows
-            if rows < PILOT_ROWS:  # when the run is resumed, more rows will decide
+            self.is_sealed = rows < PILOT_ROWS
+            if self.is_sealed and rows:  # when the run is resumed, more rows will decide
                 self.files.first = b""
                 self.checkpoint()
-                self.is_sealed = True
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
                 self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS)
@@ -355,7 +356,12 @@ class Following(Training):
         """Do nothing: a log comes in the order of time."""
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        found = self.model.judge_rows(matrix, y) if self.model.__sklearn_is_fitted__() else None
+        found = None
+        if self.model.__sklearn_is_fitted__():
+            models = len(self.model.classes_) if self.model.classifies else 1
+            if models != self.models:  # the loss of another number of classes cannot be compared
+                self.models, self.drift = models, self.drift.anew()
+            found = None if self.model.classifies and models < 2 else self.model.judge_rows(matrix, y)
         if found is not None:
             scale = np.ones(len(y)) if weights is None else weights
             sums = np.array([scale.sum(), *((scale * each).sum() for each in found)])
@@ -369,11 +375,12 @@ class Following(Training):
     def _in_words(self, drift: Drift) -> str:
         """Return what has been found, how sure it is, and what to do, in one sentence."""
         half_life = self.model.settings().get("half_life")
-        shorter = max(JUDGED, drift.rows_before // 8) if half_life is None else float(half_life) / 4.0
+        shorter = max(1000.0, drift.rows_before / 8.0) if half_life is None else float(half_life) / 4.0
+        rounded = f"{float(f'{shorter:.2g}'):.0f}"
         return (
             f"drift by row {self.row:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} before they "
             f"were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, level "
-            f"{LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {shorter:.2g}."
+            f"{LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
         )
 
     def _tell(self, sentence: str) -> None:
@@ -405,7 +412,8 @@ class Following(Training):
 
     def _content(self) -> dict[str, Any]:
         source = self.files.state(self._place())
-        return super()._content() | {"source": source, "drift_test": self.drift, "warnings": self.warnings}
+        own = {"source": source, "drift_test": self.drift, "models": self.models, "warnings": self.warnings}
+        return super()._content() | own
 
     def _place(self) -> Position:
         """Return the place in the log from which a resumed run reads on."""
