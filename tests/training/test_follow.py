@@ -158,19 +158,23 @@ def test_it_learns_what_train_learns(tmp_path):
     assert sorted(found.models) == [1024, 1536, 2048, ROWS] and found.trained.rows == ROWS
 
 
-@pytest.mark.parametrize("suffix", LOGS)
-def test_any_growth_and_any_kill_give_the_same_models(suffix, tmp_path):
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [*((suffix, {}) for suffix in LOGS), ("svm", {"cross": "all", "birth": True}), ("csv", {"offset": "size"})],
+)
+def test_any_growth_and_any_kill_give_the_same_models(suffix, options, tmp_path):
     if suffix in ("csv", "jsonl"):
         pytest.importorskip("pyarrow")
-    text, expected = whole(tmp_path, suffix)
+    text, expected = whole(tmp_path, suffix, **options)
     for seed, pieces in enumerate((1, 40, 400)):
         log, chance = tmp_path / f"log{seed}.{suffix}", random.Random(seed)
+        log.touch()
         found, writer = Followed(tmp_path / f"{seed}.model"), Writer(to_file(log), text, pieces, seed)
         kept, kills, resume = Checkpoints(tmp_path / f"{seed}.checkpoint", 256, None), 0, False
         while True:
             writer.waits, writer.kill_in = 0, chance.randrange(2, 4 + pieces // 5) if kills < 4 else -1
             try:
-                trained = found.run(log, stop=writer, checkpoints=kept, resume=resume)
+                trained = found.run(log, stop=writer, checkpoints=kept, resume=resume, **options)
                 break
             except KilledError:
                 kills, resume = kills + 1, kept.exist()
