@@ -209,6 +209,36 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     )
 
 
+def add_crosses(to: argparse.ArgumentParser) -> None:
+    """Add the options of crosses."""
+    group = to.add_argument_group("crosses: products of two features (docs/crosses.md)")
+    group.add_argument(
+        "--cross",
+        action="append",
+        metavar="A:B",
+        help="cross the features of two columns, namespaces or names, such as city:age, words:words or 0-9:12; "
+        "all: every pair of features",
+    )
+    group.add_argument(
+        "--birth",
+        type=positive,
+        nargs="?",
+        const=True,
+        metavar="N",
+        help="a cross exists only once both of its features were selected, at 1024, 2048, 4096, ... rows; at most N "
+        "features are selected at a time (default: with --cross all and more than 200 features, N = 128)",
+    )
+    group.add_argument("--no-birth", dest="birth", action="store_const", const=False, help="make every cross at once")
+    group.add_argument(
+        "--cross-bits", type=positive, metavar="B", help="hash crosses into 2^B columns, and count the collisions"
+    )
+
+
+def crosses(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of crosses that were given."""
+    return {name: getattr(given, name) for name in ("cross", "birth", "cross_bits")}
+
+
 def _ngrams(text: str) -> tuple[int, int]:
     """Return the bounds of a text such as 1-2, for argparse."""
     low, bar, high = text.partition("-")

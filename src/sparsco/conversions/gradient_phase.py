@@ -21,7 +21,7 @@ class FixedPoint:
         width = problem.width
         self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
         self.w[: len(w), : problem.m], self.b[: problem.m] = w, b
-        self.m, self.n, self.lanes = problem.m, 0, problem.lanes
+        self.m, self.n = problem.m, 0
         self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
         self.bias = np.zeros((2, width))
 
@@ -32,14 +32,14 @@ class FixedPoint:
         self.w, self.b, self.G, self.H, self.bias = (
             widened(part[..., : self.m], problem.width) for part in (self.w, self.b, self.G, self.H, self.bias)
         )
-        self.m, self.lanes = problem.m, problem.lanes
+        self.m = problem.m
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
         if problem.lanes is None or problem.loss.couples:
             self._learn_whole(rows, order, problem.loss)
         else:
             arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
-            sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
+            sum_gradients(rows, order, problem.method.loss, problem.lanes, *arrays)
         self.n += len(order)
 
     def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:

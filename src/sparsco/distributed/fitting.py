@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.run import PILOT_ROWS, Run
-from ..estimators.converted import convert_runs
+from ..estimators.converted import convert_runs, sizes_of
 from ..estimators.fit_state import unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
@@ -477,7 +477,9 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
-    found, reached = convert_runs(mixing.runs, answers).with_columns_of(mixing.runs[0]), mixing.progress
+    found, reached = convert_runs(mixing.runs, answers), mixing.progress
+    found = found._replace(sizes=sizes_of(mixing.runs)) if found.sizes is None else found
+    found = found.with_columns_of(mixing.runs[0])
     report = found.report | {
         "examples": reached.learned,
         "distributed": {

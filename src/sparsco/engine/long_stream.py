@@ -210,7 +210,7 @@ class LongStream:
         """Return the answer of each run: the best of the strengths and of the solution on the sample."""
         conversion = runs[0].conversion
         sampled = conversion.sampled(runs)
-        outcome = conversion.solved(sampled.task, self.judged)
+        outcome = conversion.solved(sampled.task, self.judged, runs[0].seed)
         answers = sampled.answers(runs, outcome)
         held = self.held.sample().R
         if len(held.numbers) < LEAST_HELD_ROWS:
@@ -266,7 +266,7 @@ class LongStream:
                     first += copies
             used += is_used.sum(0)
         features = np.array([0.0, np.count_nonzero(on_sample), *used])
-        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, {}, len(losses[0]))
+        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, len(losses[0]))
 
     def _report(self, judged: Judged, chosen: Candidate, on_sample: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the choice, beside that of the choice on the sample."""

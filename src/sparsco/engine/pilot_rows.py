@@ -13,6 +13,9 @@ from ..offsets import target_type
 from ..problem.state import Problem, widened
 from ..solver.units import column_sums
 
+WIDE_ROWS = 40_000_000
+"""The nonzeros up to which all pilot rows belong to the sample of a choice."""
+
 
 class PilotRows(NamedTuple):
     """The first rows of a stream: as they came, and as the models of a run see them."""
@@ -26,6 +29,13 @@ class PilotRows(NamedTuple):
     """The target of each model, (n, m)."""
     weights: np.ndarray
     """The weight of each model, (n, m)."""
+
+    def room(self, nonzeros: int, conversion: Any) -> int:
+        """Return how many nonzeros a sample may have: it keeps few rows whole, also very wide ones."""
+        if not conversion.joins_runs:
+            return nonzeros
+        pilot = int(np.maximum(np.diff(self.matrix.indptr), 1).sum())
+        return max(nonzeros, pilot if conversion.bounds_false_features else min(pilot, WIDE_ROWS))
 
     def widen(self, m: int) -> PilotRows:
         """Return the same rows for m models; new models have target -1 and weight 0."""

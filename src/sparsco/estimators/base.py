@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..offsets import first_offset, has_offset, numbers_of
 from ..problem.targets import Targets
 from ..util.attributes import stored
@@ -244,6 +245,14 @@ class LinearBase:
         """Return the margins of a dict of cells of the table that was learned, one per model."""
         raise NotImplementedError
 
+    def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models), at their offsets."""
+        raise NotImplementedError
+
+    def bear_crosses(self) -> None:
+        """Let the crosses of the features that are selected here exist."""
+        raise NotImplementedError
+
     # ---- the state of the fit --------------------------------------------------------------------------------------
 
     @property
@@ -285,6 +294,12 @@ class LinearBase:
             assert self._fit.model is not None
             self._fit.model = self.calibrated(self._fit.model)
         return self._fit.model
+
+    def convert_with_sizes(self) -> Converted:
+        """Return the converted model with those of fewer features, which few readers need."""
+        self.convert()
+        with steps_shown(type(self).__name__, self.verbose):
+            return self._fit.with_sizes(self.arranged)
 
     def convert_with_columns(self) -> Converted:
         """Return the converted model with the spreads of its columns, which few readers need."""

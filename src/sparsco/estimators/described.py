@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix
 from ..data.slots import Names
 from ..streams.description import Description
@@ -60,7 +61,10 @@ class Described:
             else:
                 placing, used = encoder(names=names, frozen=True), names
                 if model is not None:
-                    used = [names[column] for column in np.unique(model.coef.indices).tolist()]
+                    columns = np.unique(model.coef.indices)
+                    if isinstance(features, Crossed):  # a cross needs the columns of its parents
+                        columns = features.parents_of(features.to_columns(columns))
+                    used = [names[column] for column in columns.tolist()]
             needed = found.only(used if model is not None else None, labelled=False)
             made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
         return made[2], made[3]

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.reservoir import Reservoir
+from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
@@ -27,7 +28,7 @@ from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs, with_promise
+from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
 from .row_offsets import checked_offset
 
@@ -152,6 +153,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    noted_at_once: int = 1024
+    """The number of examples of ``learn_one`` that are learned at once."""
     has_offset: bool = False
     """Whether rows have an offset."""
     noted_offsets: Sequence[float] = ()
@@ -380,6 +383,14 @@ class FitState(LifeCycle, Restored):
             answers = None if self.long is None else finish_long_stream(self.long, runs)
             self.take(convert_runs(runs, answers), arranged)
 
+    def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with those of fewer features, which are learned on first use."""
+        assert self.model is not None
+        if self.model.sizes is None:
+            sizes = tuple(each.arranged(arranged) for each in sizes_of(self.begun()))
+            self.model = self.model._replace(sizes=sizes, columns=None)  # they have further features
+        return self.model
+
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
         assert self.model is not None
@@ -394,18 +405,13 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        sizes = (
-            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
-            for each in model.sizes
-        )
-        coef, intercept = arranged(model.coef), arranged(model.intercept)
         if model.stability is not None:
             model = with_promise(model, self.labels_of)
-        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+        self.model = model.arranged(arranged)
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""
-        if self.has_names:
+        if self.lists_features:
             return [str(self.features.names[slot]) for slot in slots]
         return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
@@ -474,6 +480,11 @@ class FitState(LifeCycle, Restored):
     def has_names(self) -> bool:
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
+
+    @property
+    def lists_features(self) -> bool:
+        """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
+        return isinstance(self.features, Names | Crossed)
 
 
 def _fingerprint(value: Any) -> Any:

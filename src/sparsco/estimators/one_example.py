@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
 from .base import LinearBase
@@ -14,9 +15,6 @@ from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
 from .views import refuse_in_view
-
-_NOTED = 1024
-"""The number of examples of ``learn_one`` that are learned at once."""
 
 
 class OneExample(LinearBase):
@@ -57,7 +55,7 @@ class OneExample(LinearBase):
                 self._note(x, y, offset)
         else:
             self._note(x, y, offset)
-            if len(state.noted) >= _NOTED:
+            if len(state.noted) >= state.noted_at_once:
                 self._flush()
         return self
 
@@ -80,6 +78,15 @@ class OneExample(LinearBase):
             self._begin_stream(0, one_by_one=True)
         self._fit.go_on(Phase.STREAM)
         self._fit.noted, self._fit.noted_offsets = [], ()
+        self._end_queue(0)
+
+    def _end_queue(self, rows: int) -> None:
+        """Count queued examples that were learned; crosses are born at boundaries, where a queue ends, too."""
+        state = self._fit
+        if isinstance(state.features, Crossed):
+            if state.features.count(rows):
+                self.bear_crosses()
+            state.noted_at_once = min(FitState.noted_at_once, state.features.rows_to_boundary())
 
     def _flush(self) -> None:
         """Learn the examples that ``learn_one`` has queued."""
@@ -91,6 +98,7 @@ class OneExample(LinearBase):
         self.n_features_in_ = self._fit.features.width
         weights = self._class_weights(y)
         self._learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights)
+        self._end_queue(len(y))
 
     def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
@@ -111,6 +119,8 @@ class OneExample(LinearBase):
         else:
             row = self._fit.features.row(x)
         if self._fit.phase is not Phase.STREAM:
+            if isinstance(self._fit.features, Crossed):  # the same sums as those of many rows
+                return self.margins_of_slots(row)[0]
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
         iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]

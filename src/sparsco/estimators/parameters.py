@@ -435,6 +435,12 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
     return [lams[first : first + size] for first in range(0, len(lams), size)]
 
 
+def refuse_crosses(model: Any) -> None:
+    """Raise a ValueError if a parameter has a value for every column, which crosses have not."""
+    if by_column(model):
+        raise ValueError(f"{by_column(model)} has one value per column, and crosses have none: leave out one of them.")
+
+
 def by_column(model: Any) -> str:
     """Return the parameter that has a value for every column; an empty string if there is none."""
     for name in ("feature_weights", "feature_groups"):

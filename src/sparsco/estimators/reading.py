@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..error_control.scores import StabilityPaths
@@ -29,7 +30,7 @@ class Readable(LinearBase):
     def _coef(self) -> Any:
         """Return the weights by column, dense or sparse as the user has chosen."""
         coef = self.convert().coef
-        if isinstance(self.fit_state.features, SeenColumns):
+        if isinstance(self.fit_state.features, SeenColumns) and not self.fit_state.lists_features:
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
             coef = sp.csr_array((parts.data, (parts.row, self.fit_state.features.to_columns(parts.col))), shape=shape)
         if self.fit_state.is_sparse or (self.storage == "seen" and not self.fit_state.has_names):
@@ -114,7 +115,7 @@ class Readable(LinearBase):
 
         The loss is the mean over held-out rows, the error its standard error.  ``at_size`` has the models.
         """
-        sizes = self.convert().sizes
+        sizes = self.convert_with_sizes().sizes or ()
         kind = [("size", np.int64), ("loss", np.float64), ("error", np.float64)]
         return np.array([(each.size, each.loss, each.error) for each in sizes], kind)
 
@@ -130,7 +131,7 @@ class Readable(LinearBase):
 
     def _by_column(self, figures: np.ndarray, missing: float) -> np.ndarray:
         """Return the figures of slots, (..., slots), by column; ``missing`` for columns without a slot."""
-        if not isinstance(self.fit_state.features, SeenColumns):
+        if not isinstance(self.fit_state.features, SeenColumns) or self.fit_state.lists_features:
             return figures
         found = np.full((*figures.shape[:-1], self.n_features_in_), missing)
         found[..., self.fit_state.features.to_columns(np.arange(figures.shape[-1]))] = figures
@@ -213,6 +214,8 @@ class Readable(LinearBase):
         ``given`` are names of all columns.
         """
         features = self.fit_state.features
+        if isinstance(features, Crossed):
+            return features.called(features.to_columns(slots))
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
@@ -320,7 +323,11 @@ class Readable(LinearBase):
 
         Features without a slot are left out.
         """
-        model, rows = self.convert(), self.fit_state.features.find(matrix)
+        return self.margins_of_slots(self.fit_state.features.find(matrix), offsets)
+
+    def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models), at their offsets."""
+        model = self.convert()
         used, columns = np.unique(model.coef.indices, return_inverse=True)
         if len(self.fit_state.features) * len(model.intercept) > _MANY_CELLS:  # only those with a weight
             place = np.searchsorted(used, rows.indices)

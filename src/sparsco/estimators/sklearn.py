@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
@@ -175,7 +176,7 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         """
         check_is_fitted(self)
         self._flush()
-        if self._fit.has_names:
+        if self._fit.lists_features:
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
@@ -183,7 +184,7 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.has_names:
+        if self.__sklearn_is_fitted__() and self._fit.lists_features:
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
@@ -191,6 +192,8 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
 
     def _get_support_mask(self) -> np.ndarray:
         coef = self.convert().coef
+        if self._fit.lists_features:
+            return np.isin(np.arange(coef.shape[1]), coef.indices)
         used = self._fit.features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
@@ -202,6 +205,8 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         if self._fit.described is not None and is_table(X):
             return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if isinstance(self._fit.features, Crossed):
+            return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T

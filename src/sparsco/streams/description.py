@@ -153,6 +153,8 @@ class Description(NamedTuple):
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
         found = [column.line() for column in self.columns[:_MOST_LINES]]
+        if self.offset is not None:
+            found.insert(0, f"{self.offset}: offset" + ", its logarithm" * self.logs_offset)
         rest = [column.kind for column in self.columns[_MOST_LINES:]]
         if rest:
             counts = ", ".join(f"{rest.count(kind):,} {kind}" for kind in dict.fromkeys(rest))
@@ -184,7 +186,7 @@ class Description(NamedTuple):
             return self
         values: dict[str, list[str]] = {column.name: [] for column in self.columns if column.kind == CATEGORY}
         known = set(names)
-        for name in known:
+        for name in known if values else ():  # words are many, and no category
             at = name.find("=")
             while at >= 0:
                 if name[:at] in values:

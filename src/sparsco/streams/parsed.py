@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..text.fingerprints import NamesOf
-from .features import Encoder, Hashed, rows_of
+from .features import Encoder, Hashed, Vocabulary, rows_of
 from .files import Text
 from .protocol import Chunk, Position, Stream, StreamError
 
@@ -83,6 +83,11 @@ class Pieces(Stream):
     @property
     def names(self) -> Mapping[int, str]:
         return {} if self.encoder is None else self.encoder.names
+
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        if isinstance(self.encoder, Vocabulary):
+            return self.encoder.names_of(columns)
+        return super().names_of(columns)
 
     def recall(self, names: Mapping[int, str]) -> None:
         if self.encoder is not None:

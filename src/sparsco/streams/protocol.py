@@ -97,6 +97,11 @@ class Stream:
         """
         return {}
 
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        """Return the names of some features by their index, None where there is none."""
+        names = self.names
+        return [names.get(column) for column in columns.tolist()]
+
     def remarks(self) -> list[str]:
         """Return the reader's own choices of open options, and irregularities, as far as they are known by now."""
         return []

@@ -14,7 +14,7 @@ from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Vocabulary
 from ..streams.parsed import Pieces
-from ..streams.protocol import column_of
+from ..streams.protocol import column_of, unlabelled
 from ..streams.texts import LabelledTexts
 
 IN_DESCRIPTION = ("target", "weight", "tag", "offset", "schema", "missing", "missing_values", "text", "text_options")
@@ -101,6 +101,29 @@ def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
     return y if offsets is None else with_offset(y, offsets)
 
 
+def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> None:
+    """Raise a ValueError for rows without a label, and for labels that are not among the classes.
+
+    ``first`` is the number of the first row, and ``hint`` says where labels are found.
+    """
+    y = part.y
+    numbers = first + np.arange(part.rows) if part.numbers is None else part.numbers
+    missing = unlabelled(y)
+    if missing.any():
+        raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint or 'every row must have one'}.")
+    if classes is not None:
+        unknown = ~np.isin(y, classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
+        for label in classes if y.dtype.kind != "O" else ():
+            unknown &= y != label
+        if unknown.any():
+            at = int(unknown.argmax())
+            label = labels(y[at : at + 1]).tolist()[0]
+            raise ValueError(
+                f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: name all "
+                "classes (--classes), or accept new ones (--classes any)."
+            )
+
+
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
     own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
@@ -109,13 +132,16 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
 
 
-def describe(model: Any, stream: Stream) -> None:
-    """Give a model the description of the table that it has learned, if it was one, and the names of its features."""
+def describe(model: Any, stream: Stream, columns: int | None = None) -> None:
+    """Give a model the description of the table that it has learned, if it was one, and the names of its features.
+
+    ``columns`` is their number, where the stream has been read further than the model has learned.
+    """
     description = stream.description
     if description is None or not isinstance(model, LinearModel):
         return
     names = stream.names if by_name(stream) else None
-    every = [] if names is None else [names[column] for column in range(len(names))]
+    every = [] if names is None else [names[column] for column in range(len(names))][:columns]
     model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
 
 

@@ -137,7 +137,8 @@ state/reservoir-table         conversions.reservoir:_Table
 state/sample                  conversions.reservoir:Sample
 state/sample-rows             conversions.reservoir:SampleRows
 state/matrix                  data.rows:Matrix
-state/drift                   data.drift:Drift
+state/drift                   data.row_order:RowOrder
+state/drift-test              data.drift:DriftTest
 mixing/place                  distributed.partitions:Place
 mixing/message                distributed.messages:Message
 mixing/update                 distributed.messages:Update
@@ -162,6 +163,8 @@ table/described               estimators.described:Described
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/crossed              data.crosses:Crossed
+features/cross                data.cross_rules:Cross
 features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted

@@ -16,7 +16,7 @@ from ..streams.description import TEXT, Description, offset_column
 from ..streams.protocol import unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, labels
-from .model_files import description_of, restored
+from .model_files import columns_to_read, description_of, feature_names, restored
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -30,7 +30,7 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     target if rows must be ``labelled``.
     """
     model, reader = restored(content), read_alike(content, options)
-    names = list(content["names"].values()) if content["features"] == "names" else None
+    names = feature_names(content)
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
@@ -45,7 +45,7 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         reader |= {"names": names, "frozen": True}
     description = description_of(content)
     if description is not None:
-        used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
+        used = None if names is None else [names[k] for k in columns_to_read(content).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
