@@ -9,7 +9,7 @@ which R and V end can only fall, so a row beyond both is rejected at once and ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -176,7 +176,7 @@ class Reservoir:
         before these limits, they are what they would have been without them.
         """
         for limits in (self._probable_limits(starts, stops), self._limits):
-            kept, first, second = _choose(*self._keys, *limits, number, len(starts))
+            kept, first, second = self._choose(limits, number, len(starts))
             lengths = stops[kept] - starts[kept]
             fresh = self._fresh + int(np.maximum(lengths, 1).sum())
             if limits is self._limits and fresh <= (self.max_nonzeros + self.max_guard) // 3:
@@ -187,6 +187,12 @@ class Reservoir:
                 stay = self._tighten(*split)
                 return kept[stay], first[stay], second[stay], lengths[stay]
         return kept, first, second, lengths
+
+    def _choose(
+        self, limits: tuple[np.uint64, np.uint64], number: int, n: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return positions and priorities of the next n rows that come before either limit."""
+        return _choose(*self._keys, *limits, number, n)
 
     def _probable_limits(self, starts: np.ndarray, stops: np.ndarray) -> tuple[np.uint64, np.uint64]:
         """Return limits that R and V will probably stay below with these new rows; those at hand for few rows."""
@@ -270,10 +276,10 @@ class Reservoir:
         starts = table.start[in_r]
         return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 
-    def copy(self) -> Reservoir:
+    def copy(self) -> Self:
         """Return an independent copy; the arrays are shared until either of the two next changes them."""
         self._shared = True
-        twin = object.__new__(Reservoir)
+        twin = object.__new__(type(self))
         add_attributes(twin, attributes(self))
         return twin
 
