@@ -12,7 +12,7 @@ from support import number_of_streams
 from support.cases import LOSSES, PENALTIES, RULES, Fading, check_unless_chaotic, sensible, suited
 from support.strategies import streams
 
-OPTIMIZERS = "nftrl", "nftrl-own-clock", "ftrl", "ftrl-own-clock"
+OPTIMIZERS = "nftrl", "nftrl-own-clock", "ftrl", "ftrl-own-clock", "fobos", "fobos-gradient", "rda", "rda-enhanced"
 CONVERSIONS = "last", "average", "weighted", "suffix", "suffix-T", "average-sl", "average-sl-diagonal", "last-sl"
 
 

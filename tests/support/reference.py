@@ -642,8 +642,8 @@ def iterates(
 
 
 def fades_between(times: Array, half_life: float) -> Array:
-    """What sums are multiplied by before each example: 2^-(time since the one before / half_life)."""
-    return np.append(1.0, 2.0 ** -(np.diff(times) / half_life))
+    """What sums are multiplied by before each example: 2^-(time since the one before / half_life), at least 2^-16."""
+    return np.append(1.0, 2.0 ** -np.minimum(np.diff(times) / half_life, 16.0))
 
 
 def shares_left(fades: Array) -> Array:

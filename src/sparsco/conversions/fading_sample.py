@@ -2,7 +2,8 @@
 
 After t rows, row i counts w_i = 2^-(age in half-lives).  A row is in the sample if its draw u, uniform in (0, 1), is
 below w_i / tau, and then counts max(w_i, tau): sums over the sample are right in the mean (priority sampling).  tau is
-1/16, so that rows of the last four half-lives are all there, or more where these do not fit.
+1/2, or more where the rows do not fit.  So the rows of the last half-life are all there, and no row counts more than
+twice as much as another: n rows tell as much as n rows that count alike, which the choice of a strength relies on.
 
 As w_i / tau falls alike for all rows, the order of log2(u) - e_i, with e_i the time in half-lives, is fixed when a row
 comes.  It is the row's priority.  So the sample depends on the rows seen and not on the chunks, as without fading.
@@ -20,8 +21,12 @@ from ..data.randomness import draw
 from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 from .reservoir import Reservoir, Sample, SampleRows, _Split
 
-_OLDEST = 4.0
-"""The half-lives within which rows are all kept, if they fit."""
+_OLDEST = 1.0
+"""The half-lives within which rows are all kept, if they fit.
+
+There are 2.4 half_life rows then, which count as much as 2.3 half_life that count alike.  All rows together would count
+as 2.9 half_life.
+"""
 _PER_LOG_2 = 1.0 / math.log(2.0)
 
 

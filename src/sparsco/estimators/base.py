@@ -37,6 +37,7 @@ class LinearBase:
     cv: Any = "auto"
     feature_groups: Any = None
     calibrate: Any = False
+    half_life: Any = None
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -77,6 +78,7 @@ class LinearBase:
         n_jobs: int | None = None,
         verbose: int = 0,
         polish: bool | float = False,
+        half_life: float | None = None,
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -104,7 +106,7 @@ class LinearBase:
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
         self.n_jobs, self.verbose = n_jobs, verbose
-        self.polish = polish
+        self.polish, self.half_life = polish, half_life
 
     def settings(self) -> dict[str, Any]:
         """Return the parameters of ``__init__`` by name."""

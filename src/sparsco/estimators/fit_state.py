@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..conversions.fading_sample import new_reservoir
 from ..conversions.reservoir import Reservoir
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
@@ -29,6 +30,7 @@ from ..util.attributes import Restored, add_attributes, attributes, replace_attr
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
 from .described import Described
+from .row_times import RowTimes
 
 FIXED = (
     "loss",
@@ -50,6 +52,7 @@ FIXED = (
     "budget",
     "target_excess_risk",
     "calibrate",
+    "half_life",
 )
 """The parameters that cannot change while a stream is under way."""
 LEARNED_FIRST = 10
@@ -153,6 +156,10 @@ class FitState(LifeCycle, Restored):
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
+    times: RowTimes | None = None
+    """The clock of the rows, where old ones fade."""
+    noting: RowTimes | None = None
+    """The same clock with the examples that ``learn_one`` has queued; it has their times, if they have times."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -191,7 +198,9 @@ class FitState(LifeCycle, Restored):
         self.enter(phase)
         self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
-        self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
+        half_life = runs[0].half_life
+        self.held, self.offered = new_reservoir(half_life, runs[0].seed, max_guard=0) if holds_out else None, 0
+        self.times = None if half_life is None else RowTimes()
         self._share_warnings()
 
     def go_on(self, phase: Phase) -> None:
@@ -214,19 +223,41 @@ class FitState(LifeCycle, Restored):
         order: np.ndarray,
         is_repeat_pass: bool,
         n_jobs: int | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
-        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
+        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass.
+
+        ``times`` are those that ``row_times`` returned, where old rows fade.
+        """
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
         if self.long is None and is_bounded(self.runs[0]) and not is_repeat_pass:
             order = self._fill_sample(matrix, y, weights, order, n_jobs)
         if self.long is None:
-            self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs)
+            self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs, times)
         elif not is_repeat_pass:  # a choice makes one pass
             self.long.feed(self.runs, matrix, y, weights, order, n_jobs)
 
+    def row_times(
+        self, order: np.ndarray, weights: np.ndarray | None, n: int, times: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the time of each of n rows, of which those in ``order`` come next; None where old rows do not fade.
+
+        Rows of weight zero are not counted.  ``times`` are those that were given.
+        """
+        if self.times is None:
+            return None
+        self.times = self.times.copy()
+        return self.times.take(order if weights is None else order[weights[order] != 0.0], n, times)
+
     def hold_out(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, share: float
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        order: np.ndarray,
+        share: float,
+        times: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return which of these rows are learned; a random share of the others is held out, by their numbers."""
         if self.held is None:
@@ -245,6 +276,7 @@ class FitState(LifeCycle, Restored):
             matrix.indices,
             matrix.data,
             lambda kept: (y[rows[kept], None], weights[rows[kept], None]),
+            *(() if times is None else (times[rows],)),
         )
         return is_learned
 
@@ -273,12 +305,13 @@ class FitState(LifeCycle, Restored):
         order: np.ndarray,
         is_repeat_pass: bool,
         n_jobs: int | None,
+        times: np.ndarray | None = None,
     ) -> None:
         if len(self.runs) == 1:
-            self.runs[0].feed(matrix, y, weights, order, is_repeat_pass)
+            self.runs[0].feed(matrix, y, weights, order, is_repeat_pass, times)
         else:
             runs = [(run,) for run in self.runs]
-            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass), runs)
+            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass, times), runs)
 
     def grow(self, d: int) -> None:
         """Extend all runs to d features."""
@@ -335,28 +368,32 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
+    def note(self, x: Any, target: Callable[[Any], float], y: Any, time: float | None = None) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
             x = self.described.to_learn(x)
+        noting = None if self.times is None else (self.noting or self.times).and_one(time)
         self.features.note(x)
         try:
             self.noted.append(target(y))  # type: ignore[union-attr]
         except BaseException:
             self.features.unnote()
             raise
+        self.noting = noting
 
     def unnote(self) -> None:
         """Remove the last example from the queue."""
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
+        self.noting = None if self.noting is None else self.noting.without_one()
 
-    def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the queued examples as rows and targets, and empty the queue."""
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        """Return the queued examples as rows, targets and times, and empty the queue."""
         y, matrix = np.array(self.noted), self.features.drain()
-        self.noted = []
-        return matrix, y
+        times = None if self.noting is None or not self.noting.queued else np.array(self.noting.queued)
+        self.noted, self.noting = [], None
+        return matrix, y, times
 
     # ---- the model -------------------------------------------------------------------------------------------------
 

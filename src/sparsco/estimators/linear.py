@@ -58,13 +58,15 @@ class LinearModel(OneExample, Readable):
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
         by_row: ByRow | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from.
 
-        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
+        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.  Rows with ``half_life`` are read
+        once, in their order; ``times`` are theirs.
         """
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
-        self._passes(placed, codes, weights)
+        self._passes(placed, codes, weights, times)
         if tolerance(self):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
@@ -113,13 +115,17 @@ class LinearModel(OneExample, Readable):
             self.n_iter_ = 0
         return placed, codes, weights
 
-    def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def _passes(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, times: np.ndarray | None = None
+    ) -> None:
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
         is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
         is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
-        passes = 1 if is_solved else self.max_iter
-        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
+        in_order = self.half_life is not None
+        passes = 1 if is_solved or in_order else self.max_iter
+        times = state.row_times(rows, weights, len(matrix), times)
+        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
@@ -135,7 +141,7 @@ class LinearModel(OneExample, Readable):
 
         def learn(order: np.ndarray, epoch: int) -> None:
             nonlocal done
-            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs)
+            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs, times)
             done += len(order)
             progress.show(epoch + 1, done - epoch * len(learned))
 
@@ -154,7 +160,7 @@ class LinearModel(OneExample, Readable):
             passes,
             learn,
             seed=state.runs[0].seed,
-            shuffle=self.shuffle and not self.is_automatic,
+            shuffle=self.shuffle and not self.is_automatic and not in_order,
             first=self.n_iter_,
             size=_SLICE,
             is_done=is_done,
@@ -233,18 +239,20 @@ class LinearModel(OneExample, Readable):
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> Self:
         """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
         of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
+        ``times`` are those of the rows, for ``half_life``.
         """
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
+            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names, times)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -267,6 +275,7 @@ class LinearModel(OneExample, Readable):
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         if order is None:
             y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
@@ -278,7 +287,7 @@ class LinearModel(OneExample, Readable):
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
-        self._learn_rows(matrix, y, weights, is_repeat_pass, order)
+        self._learn_rows(matrix, y, weights, is_repeat_pass, order, times)
 
     def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one, names=names)
@@ -294,6 +303,7 @@ class LinearModel(OneExample, Readable):
         weights: np.ndarray | None,
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn the next rows of the stream, which may bring new features and classes."""
         state = self._fit
@@ -302,10 +312,13 @@ class LinearModel(OneExample, Readable):
         rows, at = np.arange(len(matrix)) if order is None else order, 0
         if state.held is not None and is_repeat_pass:
             raise ValueError("calibrate=True holds rows out in one pass only: set passes to 1.")
-        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction)
+        if state.times is not None and is_repeat_pass:
+            raise ValueError("half_life is for rows in the order of time, which come once: set passes to 1.")
+        times = state.row_times(rows, weights, len(matrix), times)
+        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)
         for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
             part = slice(at, first)
-            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
+            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs, times)
             if code is not None:
                 self._add_class(code)
             at = first

@@ -12,6 +12,7 @@ from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
+from .row_times import checked_times
 from .views import refuse_in_view
 
 _NOTED = 1024
@@ -29,11 +30,13 @@ class OneExample(LinearBase):
         """Make the runs of a stream."""
         raise NotImplementedError
 
-    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def _learn_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, *, times: np.ndarray | None = None
+    ) -> None:
         """Learn the next rows of a stream."""
         raise NotImplementedError
 
-    def learn_one(self, x: Any, y: Any) -> Self:
+    def learn_one(self, x: Any, y: Any, time: float | None = None) -> Self:
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
         A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
@@ -45,20 +48,24 @@ class OneExample(LinearBase):
 
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
         ``NFTRL(per_feature_clock=True)``: the objective of a feature starts at its first appearance.
+
+        ``time`` is that of the example, in the unit of ``half_life``.
         """
         state = self._fit
+        if time is not None and self.half_life is None:
+            checked_times([time], 1, None)
         if state.noted is None:
             with unchanged_on_error(self):
                 self._begin_noting(x)
-                self._note(x, y)
+                self._note(x, y, time)
         else:
-            self._note(x, y)
+            self._note(x, y, time)
             if len(state.noted) >= _NOTED:
                 self._flush()
         return self
 
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
+    def _note(self, x: Any, y: Any, time: float | None = None) -> None:
+        self._fit.note(x, self._target, y, time)
 
     def _begin_noting(self, x: Any) -> None:
         """Start to queue examples of ``learn_one``, for the stream under way or for a new one."""
@@ -80,9 +87,9 @@ class OneExample(LinearBase):
             return
         refuse_in_view(self)
         self._goes_on()
-        matrix, y = self._fit.drain()
+        matrix, y, times = self._fit.drain()
         self.n_features_in_ = self._fit.features.width
-        self._learn_rows(matrix, y, self._class_weights(y))
+        self._learn_rows(matrix, y, self._class_weights(y), times=times)
 
     def _margins_one(self, x: Any) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""

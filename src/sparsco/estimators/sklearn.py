@@ -28,6 +28,7 @@ from .hints import Hinted
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
+from .row_times import checked_times
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
@@ -46,6 +47,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         coef_init: Any = None,
         intercept_init: Any = None,
         groups: Any = None,
+        time: Any = None,
     ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
@@ -62,6 +64,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         groups : array of shape (rows,), optional
             The group of each row: a patient, a session, a document.  When alpha is chosen, rows of one group are never
             learned and judged by in the same split.
+        time : array of shape (rows,), optional
+            The time of each row, which never falls, in the unit of ``half_life``.
 
         Returns
         -------
@@ -80,18 +84,19 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             if goes_on:
                 self._flush()
             matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
-            by_row = by_row_of(self.cv, X, y, groups)
-            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row)
+            by_row, times = by_row_of(self.cv, X, y, groups), checked_times(time, len(matrix), self.half_life)
+            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row, times)
             self.convert()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order."""
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
             matrix, y, weights = self.check_rows(X, y, sample_weight, reset=first, grows=True)
-            self._learn_next(matrix, y, weights, first, classes)
+            times = checked_times(time, len(matrix), self.half_life)
+            self._learn_next(matrix, y, weights, first, classes, times=times)
         return self
 
     def _widen(self, X: Any) -> None:
@@ -115,8 +120,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
+    def _note(self, x: Any, y: Any, time: float | None = None) -> None:
+        self._fit.note(x, self._target, y, time)
         names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
@@ -364,6 +369,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
         condition is violated by more than this share of lam (True: 1e-4), and the duality gap is at most this share of
         the objective.  ``gap_`` is the violation that is left.  See docs/optimum.md.
+    half_life : float, optional
+        For streams that change: the number of examples after which an example counts half as much, or the time, if
+        ``time`` is given.  Rows are then read once, in their order.  See docs/streams.md.
 
     Notes
     -----
@@ -392,7 +400,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None
+    ) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
@@ -403,8 +413,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         classes that had appeared by then.
 
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
+        ``time`` has the time of each row, which never falls, in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight, classes)
+        return self._partial_fit(X, y, sample_weight, classes, time)
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
@@ -446,12 +457,13 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
-        Rows may have more columns than before, and never fewer.
+        Rows may have more columns than before, and never fewer.  ``time`` has the time of each row, which never falls,
+        in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, time=time)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the predicted target of each row, (rows,) or (rows, outputs)."""

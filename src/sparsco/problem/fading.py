@@ -19,6 +19,8 @@ from ..jit.lanes import exp, maximum, minimum
 
 LARGEST, LARGEST_SINGLE = 128.0, 32.0
 """The half-lives after which sums are divided by their unit, in float64 and in float32; the oldest one's is 2^-this."""
+LONGEST_GAP = 16.0
+"""The most half-lives that the time between two examples counts: sums would lose digits, and 2^-16 is little."""
 _LOG_2 = math.log(2.0)
 
 
@@ -41,6 +43,15 @@ def elapsed(pace: Any, k: Any, steps: Any) -> Any:
 
 
 @dispatched
+def root(pace: Any, k: Any, t: Any) -> Any:
+    """Return the square root of the number of examples before row k of a call, where the clock is t.
+
+    Where old examples fade, it is that of their effective number times the unit, as all sums are.
+    """
+    raise NotImplementedError
+
+
+@dispatched
 def first_at(pace: Any, table: Any, level: Any, start: Any, r: Any) -> Any:
     """Return the first row of a table, at most r, whose clock plus ``start`` is at least ``level``, as a float."""
     raise NotImplementedError
@@ -58,18 +69,22 @@ class Steady(NamedTuple):
     def elapsed(pace, k, steps):  # noqa: N805
         return steps
 
+    def root(pace, k, t):  # noqa: N805
+        return math.sqrt(t)
+
     def first_at(pace, table, level, start, r):  # noqa: N805
         return minimum(maximum(math.ceil(level) - start, 0.0), r)
 
 
 class Fading(NamedTuple):
-    """The pace of the next rows where old examples fade: a of each row, and T before each and after the last.
+    """The pace of the next rows where old examples fade: a of each row; T and the unit before each and after the last.
 
     ``column`` is the column of an optimizer's table that holds T.
     """
 
     a: np.ndarray
     clock: np.ndarray
+    units: np.ndarray
     column: int = 0
 
     def fades(pace) -> int:  # noqa: N805
@@ -80,6 +95,9 @@ class Fading(NamedTuple):
 
     def elapsed(pace, k, steps):  # noqa: N805
         return pace.clock[k]
+
+    def root(pace, k, t):  # noqa: N805
+        return math.sqrt(t * pace.units[k])
 
     def first_at(pace, table, level, start, r):  # noqa: N805
         low, high, column, sought = U(0), U(r), U(pace.column), level - start
@@ -128,45 +146,45 @@ class Memory(NamedTuple):
 
     def is_due(self, time: float) -> bool:
         """Return whether the sums must be divided by their unit before a row with this time is learned."""
-        return self.t > 0 and time / self.half_life - self.origin > self.limit
+        age = time / self.half_life
+        return self.t > 0 and (age - self.origin > self.limit or age - self.last > LONGEST_GAP)
 
     def renewed(self, time: float) -> tuple[Memory, float]:
-        """Return the memory whose unit is 1, and the factor of all sums; a gap counts as no more than the limit."""
+        """Return the memory whose unit is 1, for a row with this time, and the factor of all sums."""
         factor = 1.0 / self.unit
         earlier = self.earlier[0] * factor, self.earlier[1] * factor
-        origin = max(self.last, time / self.half_life - self.limit)
+        origin = max(self.last, time / self.half_life - LONGEST_GAP)
         return self._replace(origin=origin, total=self.total * factor, unit=1.0, earlier=earlier), factor
 
     def ahead(self, times: np.ndarray) -> Fading:
-        """Return the pace of the next rows, or of as many of them as the limit allows; they have these times."""
+        """Return the pace of the next rows, which have these times, or of those before the next that is due."""
         ages = self.ages(times)
         n = int(np.searchsorted(ages, self.limit, side="right"))
-        pace = Fading(np.empty(n), np.empty(n + 1))
-        _grow(ages[:n], self.total, *pace[:2])
-        return pace
+        gaps = np.diff(ages[:n])
+        if n and gaps.max(initial=0.0) > LONGEST_GAP:
+            n = 1 + int(np.argmax(gaps > LONGEST_GAP))
+        units, clock = np.empty(n + 1), np.empty(n + 1)
+        units[0] = self.unit
+        _grow(ages[:n], self.total, units[1:], clock)
+        return Fading(units[1:], clock, units)
 
     def after(self, times: np.ndarray, pace: Fading) -> Memory:
         """Return the memory after rows of this pace, with these times, were learned; as many as there are times."""
         n = len(times)
         origin = times[0] / self.half_life if self.t == 0 else self.origin
-        before = self.unit if n == 1 else pace.a[n - 2]
         return self._replace(
             t=self.t + n,
             origin=float(origin),
             last=float(times[-1] / self.half_life),
             total=float(pace.clock[n]),
             unit=float(pace.a[n - 1]),
-            earlier=(float(pace.clock[n - 1]), float(before)),
+            earlier=(float(pace.clock[n - 1]), float(pace.units[n - 1])),
         )
 
     @property
     def examples(self) -> float:
         """The effective number of examples so far."""
         return self.total / self.unit
-
-    def units(self, pace: Fading) -> np.ndarray:
-        """Return the unit before each row of a pace."""
-        return np.append(self.unit, pace.a)[: len(pace.a)]
 
     def at(self, t: int) -> tuple[float, float]:
         """Return T and the unit after t examples: all of them, or all but the last."""

@@ -93,7 +93,7 @@ class Block:
 
     def fade(self, memory: Memory, columns: int) -> None:
         """Let old examples fade; an optimizer's table has so many columns more for that."""
-        self.memory, self.pace = memory, Fading(np.zeros(0), np.zeros(1), self.table.shape[1])
+        self.memory, self.pace = memory, Fading(np.zeros(0), np.zeros(1), np.ones(1), self.table.shape[1])
         self.table = np.hstack([self.table, np.zeros((1, columns))])
 
     def look_ahead(self, times: np.ndarray) -> tuple[int, np.ndarray]:
@@ -110,6 +110,10 @@ class Block:
         """Return the clock after t examples: t, or T where old examples fade."""
         return float(t) if self.memory is None else self.memory.at(t)[0]
 
+    def unit_at(self, t: int) -> float:
+        """Return the unit of all sums after t examples: 1, or more where old examples fade."""
+        return 1.0 if self.memory is None else self.memory.at(t)[1]
+
     def make_scratch(self, longest: int, width: int) -> None:
         """Make room for the features of the longest row in ``noted``, and for its values in ``level``.
 
@@ -122,7 +126,7 @@ class Block:
             self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        pace = {"pace": self.pace._replace(a=np.zeros(0), clock=np.zeros(1))} if isinstance(self.pace, Fading) else {}
+        pace = {"pace": Fading(np.zeros(0), np.zeros(1), np.ones(1), self.pace.column)} if isinstance(self.pace, Fading) else {}
         return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]} | pace
 
     def copy(self) -> Self:
