@@ -52,7 +52,7 @@ class Windows:
         problem, state, optimizer = now.problem, now.state, now.optimizer
         watching = problem._replace(watch=conversion.watch(problem.loss))
         if not optimizer.is_lazy(watching, conversion.uniform and now.block.memory is None):
-            self._open_dense(watching, optimizer, conversion, warn)
+            self._open_dense(watching, optimizer, conversion, warn, now.block.memory is not None)
         elif problem.sums:
             self.rotate(now)
         else:
@@ -63,10 +63,12 @@ class Windows:
         self.previous, self.weight = None, 0.0
         return problem, state
 
-    def _open_dense(self, watching: Problem, optimizer: Any, conversion: Any, warn: Warn) -> None:
+    def _open_dense(self, watching: Problem, optimizer: Any, conversion: Any, warn: Warn, fades: bool) -> None:
         """Start sums outside kernels."""
         if watching.sums > 1:
-            raise ValueError(f"{type(optimizer).__name__} has no exact gradient sums with {type(conversion).__name__}.")
+            why = " where an L2 term meets half_life: choose optimizer='fobos' or conversion='last'" if fades else ""
+            name = type(optimizer).__name__
+            raise ValueError(f"{name} has no exact gradient sums with {type(conversion).__name__}{why}.")
         self.dense = [np.zeros((watching.d, watching.m)), np.zeros(watching.m)]
         if watching.d > MANY_FEATURES:
             warn(

@@ -20,6 +20,11 @@ class RowTimes:
         self.queued: list[float] = []
         """The times of the examples that wait to be learned, if they have times."""
 
+    @property
+    def now(self) -> float:
+        """The time of the last row; the number of rows so far, if rows have no times."""
+        return self.last if self.last > -np.inf else float(self.rows)
+
     def take(self, order: np.ndarray, n: int, times: np.ndarray | None) -> np.ndarray:
         """Return the time of each of n rows, of which those in ``order`` come next; they are counted.
 
