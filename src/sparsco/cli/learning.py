@@ -68,6 +68,12 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         help="continue to the exact optimum, up to violations of TOL times the L1 weight, and a duality gap of TOL "
         "times the objective (default: 1e-4)",
     )
+    group.add_argument(
+        "--half-life",
+        type=float,
+        metavar="N",
+        help="let old rows fade: a row counts half after N further rows; rows keep their order (docs/streams.md)",
+    )
     _add_rest(group)
 
 
@@ -150,7 +156,7 @@ def _add_rest(group: Any) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule", "cv"]
+    names += ["standardize", "relaxed", "rule", "cv", "half_life"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if given.groups is not None:
         settings = {"penalty": "group"} | settings

@@ -202,6 +202,11 @@ class LinearPath:
         return False if self.estimator is None else self.estimator.polish
 
     @property
+    def half_life(self) -> float | None:
+        """Return the estimator's ``half_life``."""
+        return None if self.estimator is None else self.estimator.half_life
+
+    @property
     def t_(self) -> int:
         """Return the number of examples learned; those of weight zero do not count."""
         return self.fit_state.examples

@@ -71,7 +71,8 @@ def train(
         The number of passes over the rows.
     shuffle : bool
         If True, every pass reads the rows in a random order of its own, if they fit into memory or are cached
-        (docs/files.md).  Rows of standard input and of iterators keep their order.
+        (docs/files.md).  Rows of standard input and of iterators keep their order, and so do all rows with
+        ``half_life``.
     reader : dict, optional
         Options of :func:`sparsco.open_stream`.  They may also be given by name: ``train(frame, target="income")``.
     classes : list, "any" or None
@@ -147,6 +148,8 @@ class Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
+        self.half_life = settings.get("half_life")
+        settings = {name: value for name, value in settings.items() if name != "half_life" or value is not None}
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
@@ -236,6 +239,8 @@ class Training:
         calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
         if self.passes > 1 and calibrate:
             raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
+        if self.passes > 1 and self.half_life is not None:
+            raise ValueError("half_life is for rows in the order of time, which come once: set passes to 1.")
         if self.epoch == self.row == 0:
             settings = self.settings if self.model is None else self.model.settings()
             self.features = all_features(self.stream, settings.get("feature_groups"), self._reading)
@@ -264,7 +269,7 @@ class Training:
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
         found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
-        if not found:
+        if not found or self.half_life is not None:
             return
         if self.order == "shuffled in groups":
             advice = "shuffle the lines of the source (shuf) before you convert it"
@@ -344,7 +349,7 @@ class Training:
         The source must not have changed.
         """
         self._check_source()
-        if self.shuffle and self.stream.repeatable:
+        if self.shuffle and self.stream.repeatable and self.half_life is None:
             shuffled = Shuffled(self.stream, self.seed, self._reading)
             for chunk in shuffled.chunks(position, number):
                 self.order = shuffled.order
