@@ -68,12 +68,6 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         help="continue to the exact optimum, up to violations of TOL times the L1 weight, and a duality gap of TOL "
         "times the objective (default: 1e-4)",
     )
-    group.add_argument(
-        "--half-life",
-        type=float,
-        metavar="N",
-        help="let old rows fade: a row counts half after N further rows; rows keep their order (docs/streams.md)",
-    )
     _add_rest(group)
 
 
@@ -133,7 +127,13 @@ def _add_method(group: Any) -> None:
 
 
 def _add_rest(group: Any) -> None:
-    """Add the options of memory, labels and random choices."""
+    """Add the options of old rows, memory, labels and random choices."""
+    group.add_argument(
+        "--half-life",
+        type=float,
+        metavar="N",
+        help="let old rows fade: a row counts half after N further rows; rows keep their order (docs/streams.md)",
+    )
     group.add_argument(
         "--storage",
         choices=("all", "seen"),

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..data.randomness import draw
 from ..jit.dispatch import U, allocating_kernel, inlined, kernel
-from .reservoir import Reservoir, Sample, SampleRows, _Split
+from .reservoir import Division, Reservoir, Sample, SampleRows
 
 _OLDEST = 1.0
 """The half-lives within which rows are all kept, if they fit.
@@ -124,7 +124,7 @@ class FadingReservoir(Reservoir):
         length: np.ndarray,
         limits: tuple[np.uint64, np.uint64],
         most: int | None = None,
-    ) -> _Split:
+    ) -> Division:
         return super()._split(first, second, length, self._in_time(limits), most)
 
     @property
@@ -145,9 +145,7 @@ class FadingReservoir(Reservoir):
         if enough is not None and enough < in_r.size and kappa < 0.125:
             in_r, in_v, limits = self._split(*stored, enough)
             kappa = self._share(in_r, limits[0])
-        R, V = (
-            self._weighted(positions, limit) for positions, limit in ((in_r, limits[0]), (in_v, limits[1]))
-        )
+        R, V = (self._weighted(positions, limit) for positions, limit in ((in_r, limits[0]), (in_v, limits[1])))
         return Sample(R, V, kappa)
 
     def _faded(self, positions: np.ndarray, limit: np.uint64) -> tuple[np.ndarray, float]:

@@ -20,7 +20,7 @@ from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
-_Split = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
+Division = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
 """The positions of R and of V, ascending, and the priorities at which they end."""
 
 
@@ -308,7 +308,7 @@ class Reservoir:
         length: np.ndarray,
         limits: tuple[np.uint64, np.uint64],
         most: int | None = None,
-    ) -> _Split:
+    ) -> Division:
         """Return R, of ``most`` rows if that is given, and V, among rows with these priorities, below these limits."""
         n, cost = len(length), np.maximum(length, 1)
         in_r, limit_r = _prefix(first, np.arange(n), limits[0], cost, self.max_nonzeros, n if most is None else most)
@@ -319,7 +319,7 @@ class Reservoir:
 
     def _split_with(
         self, first: np.ndarray, second: np.ndarray, length: np.ndarray, limits: tuple[np.uint64, np.uint64]
-    ) -> _Split:
+    ) -> Division:
         """Return R and V among the stored rows and further ones with these priorities and lengths."""
         old, n = self._table, self._rows
         pairs = (old.first, first), (old.second, second), (old.length, length)

@@ -39,6 +39,7 @@ from .iterates import Iterate, Overwritten
 from .part_checks import check_parts, for_one_feature
 from .pilot_rows import PilotRows, mean_loss
 from .resolving import Asked, resolve
+from .run_elsewhere import Elsewhere
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
 
@@ -52,7 +53,7 @@ class DivergenceError(ArithmeticError):
     """Training blew up; no model is returned."""
 
 
-class Run:
+class Run(Elsewhere):
     """One stream, learned by one optimizer and converted by one conversion."""
 
     keeps_given_targets = False
@@ -477,31 +478,7 @@ class Run:
         twin.begin()
         return twin
 
-    # ---- what fits over partitions ask for -------------------------------------------------------------------------
-
-    def template(self, conversion: Any) -> Run:
-        """Return a run of the same method and constants with another conversion, without a state: small."""
-        twin = copy.copy(self)
-        twin.conversion, twin.rounding = conversion, None
-        fresh = twin.new_class_run(self.targets)
-        if fresh.windows.needs_every_iterate:
-            name = type(self.optimizer).__name__
-            raise ValueError(f"{name} with these settings sums iterates densely: choose 'nftrl'.")
-        fresh.keeps_given_targets = self.keeps_given_targets
-        for name in ("state", "block", "pilot_rows"):
-            setattr(fresh, name, None)
-        return fresh
-
-    def go_on_at(self, t: int) -> None:
-        """Let a copy of a template, which was given a state, be at example t with nothing due and nothing summed."""
-        self.t = self.seen = self.block.start = t
-        self.history, self.warnings, self.reservoir, self.windows = [], [], None, Windows()
-        self._next_event, self._next_history_point = NEVER, NEVER
-
-    def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
-        """Learn rows of positive weight; no pilot is kept back."""
-        self.grow(matrix.d)
-        self._advance(matrix, y, weights, order)
+    # ---- the sample --------------------------------------------------------------------------------------------------
 
     def offer(
         self,
@@ -521,25 +498,3 @@ class Run:
             lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
             *(() if times is None else (times[order],)),
         )
-
-    def stop_learning(self) -> None:
-        """Drop the state of the optimizer: from here on rows are only sampled."""
-        self.state = self.block = None
-
-    def only_sample(
-        self,
-        matrix: Matrix,
-        y: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray,
-        examples: int,
-        times: np.ndarray | None = None,
-    ) -> None:
-        """Count so many examples, and offer those in ``order`` to the sample, without learning them."""
-        self.seen += examples
-        if self.reservoir is not None:
-            self.offer(self.reservoir, matrix, y, weights, order, times)
-
-    def end_like(self, full: Run, seen: int) -> None:
-        """Get ready to ``finish`` as ``full`` would, after so many examples."""
-        self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen

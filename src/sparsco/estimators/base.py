@@ -13,7 +13,8 @@ from ..util.attributes import stored
 from ..util.progress import steps_shown
 from ..util.threads import pool_of, using
 from .converted import Converted
-from .fit_state import FitState, Phase
+from .fit_state import FitState
+from .life_cycle import Phase
 from .parameters import most_models
 from .part_names import named
 from .views import refuse_in_view
@@ -100,8 +101,7 @@ class LinearBase:
         self.choose = choose
         self.cv = cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage = storage
-        self.preset = preset
+        self.storage, self.preset = storage, preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start

@@ -28,7 +28,8 @@ from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Converted, convert_runs
 from .described import Described
-from .fit_state import FitState, Phase, unchanged_on_error
+from .fit_state import FitState
+from .life_cycle import Phase, unchanged_on_error
 from .one_example import OneExample
 from .parameters import (
     by_column,

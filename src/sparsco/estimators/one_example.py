@@ -10,7 +10,8 @@ import numpy as np
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
 from .base import LinearBase
-from .fit_state import FitState, Phase, unchanged_on_error
+from .fit_state import FitState
+from .life_cycle import Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_times import checked_times
 from .views import refuse_in_view

@@ -329,12 +329,10 @@ def parts(
         # nftrl needs no step size, but starts from 0; if slopes have no bound, the capped steps of FOBOS are safer,
         # provided that the loss has a curvature to cap them by
         capped = curved and not loss.classifies and loss.smoothness_is_bound
-        fades = half_life_of(model) is not None and curved  # averages of nftrl have no lazy form there
-        optimizer = "fobos" if capped or starts_elsewhere or step is not None or fades else "nftrl"
+        capped |= half_life_of(model) is not None and curved  # averages of nftrl have no lazy form there
+        optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
-            optimizer = _for_coupled(penalty, loss, curved, optimizer, models)
-            if optimizer == "rda" and half_life_of(model) is not None:
-                optimizer = "fobos"
+            optimizer = _for_coupled(penalty, loss, curved, optimizer, models, half_life_of(model) is not None)
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
@@ -364,7 +362,7 @@ def parts(
     return loss, optimizer, conversion, step
 
 
-def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int) -> str:
+def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int, fades: bool) -> str:
     """Return the optimizer for a penalty that ties features together, where another one would take ``otherwise``.
 
     For groups of features, FOBOS gains most by AverageSL, which needs a curvature; its last iterate is not sparse.
@@ -372,7 +370,7 @@ def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: 
     if penalty.form != "groups" or models > WIDTHS[-1].m:
         return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
     converts = loss.curved and loss.smoothness_is_bound and not has_l2
-    return "fobos" if converts or otherwise == "fobos" else "rda"
+    return "fobos" if converts or fades or otherwise == "fobos" else "rda"
 
 
 def _step(model: Any) -> Any:

@@ -22,9 +22,9 @@ from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
-from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
 from .hints import Hinted
+from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
@@ -400,9 +400,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None
-    ) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call

@@ -60,10 +60,11 @@ def idle_of(optimizer: Any, problem: Problem) -> Any:
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
 
-    Per row: its pace, and its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
-    and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
-    first step.  Per lane: the rule's constants and the initial intercept.  ``intercept`` is 1, or 0 without one;
-    ``dead`` and ``space`` are scratch arrays.
+    Per row: its pace, and its weight in the average.  Per step since the last settling, and one more: ``table`` with
+    columns Omega and Theta, time counted from ``start``, the clock at the table's first row.  Where old examples fade,
+    ``start`` is 0, and the table has a column with the clock.  ``first`` is the table's row of the first step.  Per
+    lane: the rule's constants and the initial intercept.  ``intercept`` is 1, or 0 without one; ``dead`` and ``space``
+    are scratch arrays.
     """
 
     rule: Any

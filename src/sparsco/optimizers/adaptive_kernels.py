@@ -152,18 +152,16 @@ def learn(rows, order, schedule, method, state):
     m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
     touch = FIRST_SEEN + U(per_feature_clock(ages))
     own = touch + U(ridged(idle))
-    stride = own + (SUMS + sums) * m
-    lam, gain = load(lanes, lams, U(0)), load(lanes, gains, U(0))
+    stride, lam, gain = own + (SUMS + sums) * m, load(lanes, lams, U(0)), load(lanes, gains, U(0))
     floor, b0 = load(lanes, floors, U(0)), load(lanes, centres, U(0))
     b, z_b = load(lanes, bias, _B * m), load(lanes, bias, _Z_B * m)
     G_b, r_b, K = load(lanes, bias, _G_B * m), load(lanes, bias, _R_B * m), clock[_NONZEROS]
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
         i, r, a = U(order[k]), U(first + k), growth(pace, k)
-        begin, stop = U(indptr[i]), U(indptr[i + one])
         steps, following = elapsed(pace, k, float(r)), elapsed(pace, k + 1, float(r) + 1.0)
-        t, next_t, per = origin + steps, origin + following, 1.0 / a
-        Omega = Theta = 0.0
+        t, next_t, begin, stop = origin + steps, origin + following, U(indptr[i]), U(indptr[i + one])
+        per, Omega, Theta = 1.0 / a, 0.0, 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
         before, after = steps * Omega - Theta, following * Omega - Theta

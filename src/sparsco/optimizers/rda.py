@@ -34,7 +34,7 @@ COL_Q, COL_R, COL_E, COL_T, COL_ROOT = range(5)
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
 
-    Per row: the factors q of the weights and of the intercept, the row's weight in the average, its pace.  Per step since
+    Per row: the factors q of the weights and of the intercept, its weight in the average, its pace.  Per step since
     the last settling, and one more: ``table`` with columns Q, R, E.  ``start`` is the clock at the table's first row,
     ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t); ``dead`` is scratch.
     """

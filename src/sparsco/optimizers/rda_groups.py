@@ -128,7 +128,8 @@ def close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, unti
     _, members, first, _ = groups
     _, _, lanes, _, _ = method
     m, end = U(width(lanes)), float(until) + 0.0 * rate
-    if any_lane(1.0 - threshold(lam, e, float(origin + since), math.sqrt(float(origin + since))) * rate > 0.0):  # alive after its last touch
+    then = float(origin + since)
+    if any_lane(1.0 - threshold(lam, e, then, math.sqrt(then)) * rate > 0.0):  # alive after its last touch
         if any_lane(is_zero):
             end = where(is_zero, minimum(maximum(death(rate, lam, e) - origin, float(since)), float(until)), end)
         Q, R, E = gather_fields(table, end * _COLUMNS, _SUMS)

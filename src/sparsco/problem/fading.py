@@ -1,10 +1,10 @@
 """Examples that count less as they grow older, for ``half_life``.
 
-After t examples, example i counts gamma^(t - i), or 2^-(age / half_life) where rows have times.  Sums that fade would
-have to be multiplied at every example, for all features.  Instead each new example counts more than the one before: a_i
-= 2^(e_i - e_0), with e the time in half-lives.  A sum of a_i g_i is then the faded sum times ``unit``, the a of the last
-example, and nothing happens to idle features.  The clock that counts examples becomes T = sum of a_i; T over the unit
-is the effective number of examples.  Before a grows too large, the engine divides all sums by the unit (``renewed``).
+An example counts 2^-(age / half_life), with its age in examples or in time.  Sums that fade would have to be multiplied
+at every example, for all features.  Instead each new example counts more than the one before: a_i = 2^(e_i - e_0), with
+e the time in half-lives.  A sum of a_i g_i is then the faded sum times ``unit``, the a of the last example, and nothing
+happens to idle features.  The clock that counts examples becomes T = sum of a_i.  T over the unit is the effective
+number of examples.  Before a grows too large, the engine divides all sums by the unit (``renewed``).
 """
 
 from __future__ import annotations
@@ -111,6 +111,11 @@ class Fading(NamedTuple):
 
 
 STEADY = Steady()
+
+
+def no_rows(column: int) -> Fading:
+    """Return the pace of no rows, for an optimizer whose table has T in this column."""
+    return Fading(np.zeros(0), np.zeros(1), np.ones(1), column)
 
 
 @kernel

@@ -21,7 +21,7 @@ from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import add_attributes, attributes
-from .fading import STEADY, Fading, Memory
+from .fading import STEADY, Memory, no_rows
 
 _WIDEST = WIDTHS[-1].m
 """The most models of one kernel."""
@@ -93,7 +93,7 @@ class Block:
 
     def fade(self, memory: Memory, columns: int) -> None:
         """Let old examples fade; an optimizer's table has so many columns more for that."""
-        self.memory, self.pace = memory, Fading(np.zeros(0), np.zeros(1), np.ones(1), self.table.shape[1])
+        self.memory, self.pace = memory, no_rows(self.table.shape[1])
         self.table = np.hstack([self.table, np.zeros((1, columns))])
 
     def look_ahead(self, times: np.ndarray) -> tuple[int, np.ndarray]:
@@ -126,8 +126,8 @@ class Block:
             self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        pace = {"pace": Fading(np.zeros(0), np.zeros(1), np.ones(1), self.pace.column)} if isinstance(self.pace, Fading) else {}
-        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]} | pace
+        short = {} if self.memory is None else {"pace": no_rows(self.pace.column)}
+        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]} | short
 
     def copy(self) -> Self:
         """Return an independent copy without scratch arrays; all fields are arrays or numbers."""

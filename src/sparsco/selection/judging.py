@@ -37,7 +37,8 @@ class Judged(NamedTuple):
 
     def faded(self, factor: float) -> Judged:
         """Return the figures with rows that count less by a factor."""
-        return Judged(*(part * factor for part in self))
+        weight, rows, *arrays = self
+        return Judged(weight * factor, rows * factor, *(part * factor for part in arrays))
 
     @classmethod
     def beside(cls, parts: list[Judged]) -> Judged:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..engine.polish_rows import RowsInPasses
-from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.life_cycle import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import half_life_of
 from ..estimators.tasks import LinearClassifier

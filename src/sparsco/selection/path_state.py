@@ -10,7 +10,7 @@ import numpy as np
 from ..data.progressive import JUDGED, next_mark
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, stack
-from ..estimators.fit_state import LifeCycle, Phase, snapshot_of
+from ..estimators.life_cycle import LifeCycle, Phase, snapshot_of
 from ..estimators.parameters import half_life_of
 from ..estimators.passes import counted_rows
 from ..estimators.row_times import RowTimes
@@ -176,7 +176,8 @@ class PathState(LifeCycle):
             matrices, *others = zip(*self.held, strict=True)
             last = np.arange(max(self.n_held - HELD_ROWS, 0), self.n_held)
             matrix, (y, weights, *times) = stack(list(matrices)), map(np.concatenate, others)
-            matrix, y, weights = (matrix, y, weights) if len(last) == len(y) else (matrix.take(last), y[last], weights[last])
+            if len(last) < len(y):
+                matrix, y, weights = matrix.take(last), y[last], weights[last]
             shares = None if not times else np.exp2((times[0][last] - times[0][-1]) / self.half_life)
             found = judged(learner, margins_by(learner.find(matrix), converted(ends)), y, weights, shares)
         self.model = Path(learner.shell(), models, found.summary())

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from ..data.rows import Matrix
-from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.life_cycle import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.margins import has_probabilities
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
@@ -150,9 +150,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         )
         return np.sort(np.concatenate(learned))
 
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None
-    ) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order, and return the path; the first call of a classifier must name all classes.
 
         ``time`` has the time of each row, for an estimator with ``half_life``.

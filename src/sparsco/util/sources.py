@@ -28,6 +28,7 @@ COMPILED = (
     "solver/group_descent.py",
     "solver/row_pairs.py",
     "conversions/reservoir.py",
+    "conversions/fading_sample.py",
     "conversions/gradient_phase.py",
     "text/characters.py",
     "text/fingerprints.py",

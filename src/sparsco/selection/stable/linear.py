@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
-from ...estimators.fit_state import LifeCycle, Phase, unchanged_on_error
+from ...estimators.life_cycle import LifeCycle, Phase, unchanged_on_error
 from ...estimators.linear import check_some_weight
 from ...estimators.part_names import named
 from ...estimators.sklearn import checked_weights
