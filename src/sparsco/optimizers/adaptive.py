@@ -29,9 +29,9 @@ from ..jit.dispatch import cast, plain_python
 from ..jit.lanes import width
 from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
-from ..problem.fading import Fading
+from ..problem.fading import Fading, aimed
 from ..problem.state import Block, Layout, Problem, State, slices
-from .adaptive_kernels import learn, learn_simd, read, settle_all
+from .adaptive_kernels import fade_all, learn, learn_simd, read, settle_all
 from .adaptive_rules import (
     CLOCK,
     OMEGA,
@@ -168,6 +168,7 @@ def make_schedule(
         if isinstance(pace, Fading):
             rows[1:, OMEGA], rows[1:, THETA], rows[:, CLOCK] = omega, omega * pace.clock[:n], pace.clock[: n + 1]
             np.add.accumulate(rows[:, :CLOCK], out=rows[:, :CLOCK])
+            block.pace = pace = aimed(pace, block.table)
         elif np.all(omega == 1.0):  # whole numbers, whose sums are exact
             steps = np.arange(first, first + n + 1.0)
             rows[:, 0] = rows[0, 0] + (steps - first)
@@ -196,16 +197,9 @@ def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int)
 
 def renew(optimizer: Any, problem: Problem, state: State, factor: float) -> None:
     """Multiply all sums by a factor; a feature that counts next to nothing is forgotten, as if never seen."""
-    own = layout(optimizer)
-    shared, lanes, bias = own.views(problem, state)
-    clocks = shared[:, 2:]
-    clocks[:] = np.where(clocks != 0.0, (clocks - 1.0) * factor + 1.0, 0.0)
-    shared[:, :2] *= factor
-    lanes[:, [0, 2, *range(3, lanes.shape[1])]] *= lanes.dtype.type(factor)
-    lanes[:, 1] /= lanes.dtype.type(factor)
-    lost = ~np.isfinite(lanes[:, 1]) | (np.abs(lanes[:, 1]) > np.finfo(lanes.dtype).max / 2.0**64)
-    lanes[:, :3][np.repeat(lost[:, None], 3, 1)] = 0.0
-    bias[1:] *= bias.dtype.type(factor)
+    shared, lanes, bias = layout(optimizer).views(problem, state)
+    fade_all(shared, lanes, factor, float(np.finfo(lanes.dtype).max) * 2.0**-64)
+    bias[1:] *= factor
     state.clock[:] *= factor
 
 

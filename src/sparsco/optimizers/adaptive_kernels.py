@@ -437,3 +437,21 @@ def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, stat
                 cell[f + ETA * m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:
             cell[at + touch] = end
+
+
+@kernel
+def fade_all(shared, lanes, factor, most):
+    """Multiply the sums of every feature by a factor; one whose eta would exceed ``most`` gets zeros for z, eta and G."""
+    for j in range(lanes.shape[0]):
+        for f in range(shared.shape[1]):
+            if f < 2:
+                shared[j, f] *= factor
+            elif shared[j, f] != 0.0:  # a clock, from 1
+                shared[j, f] = (shared[j, f] - 1.0) * factor + 1.0
+        for q in range(lanes.shape[2]):
+            eta = lanes[j, ETA, q] / factor
+            for f in range(lanes.shape[1]):
+                lanes[j, f, q] *= factor
+            lanes[j, ETA, q] = eta
+            if abs(eta) > most:
+                lanes[j, Z, q] = lanes[j, ETA, q] = lanes[j, GG, q] = 0.0

@@ -23,7 +23,7 @@ from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefet
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox, shrink_rate
-from ..problem.fading import Fading, elapsed, fades, growth, root
+from ..problem.fading import Fading, aimed, elapsed, fades, first_at, growth, root
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .running_sums import add_gradient, add_intercept
 
@@ -155,6 +155,7 @@ class RDA(NamedTuple):
                 rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
             if isinstance(pace, Fading):
                 rows[:, COL_T], rows[:, COL_ROOT] = pace.clock, np.sqrt(pace.clock * pace.units)
+                block.pace = pace = aimed(pace, block.table)
         return Schedule(q, bias_q, omega, pace, block.table, block.start, first, self.growth(problem), block.noted)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
@@ -224,6 +225,8 @@ def _row_of_death(pace, table, size, lam, e, pen, origin, t, r):
     """Return the first row of the table, at most r, at which pen tau >= size."""
     if fades(pace) == 0:
         return U(maximum(_death(size, lam, e, pen, t) - origin, 0.0))
+    if e == 0.0:
+        return U(first_at(pace, table, size / (lam * pen), 0.0, float(r)))
     low, high = U(0), U(r)
     while low < high:
         middle = (low + high) >> U(1)

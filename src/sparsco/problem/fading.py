@@ -53,7 +53,7 @@ def root(pace: Any, k: Any, t: Any) -> Any:
 
 @dispatched
 def first_at(pace: Any, table: Any, level: Any, start: Any, r: Any) -> Any:
-    """Return the first row of a table, at most r, whose clock plus ``start`` is at least ``level``, as a float."""
+    """Return the first row of a table, at most r, whose clock plus ``start`` is at least ``level``; all are floats."""
     raise NotImplementedError
 
 
@@ -79,13 +79,16 @@ class Steady(NamedTuple):
 class Fading(NamedTuple):
     """The pace of the next rows where old examples fade: a of each row; T and the unit before each and after the last.
 
-    ``column`` is the column of an optimizer's table that holds T.
+    ``column`` is the column of an optimizer's table that holds T.  ``scale`` and ``rate`` guess at which of its rows the
+    clock has grown by x: log(1 + scale x) rate, or scale x where rate is 0.
     """
 
     a: np.ndarray
     clock: np.ndarray
     units: np.ndarray
     column: int = 0
+    scale: float = 0.0
+    rate: float = 0.0
 
     def fades(pace) -> int:  # noqa: N805
         return 1
@@ -100,14 +103,31 @@ class Fading(NamedTuple):
         return math.sqrt(t * pace.units[k])
 
     def first_at(pace, table, level, start, r):  # noqa: N805
-        low, high, column, sought = U(0), U(r), U(pace.column), level - start
+        column, sought, one = U(pace.column), level - start, U(1)
+        ahead = maximum(sought - table[U(0), column], 0.0) * pace.scale  # in the pace of the last rows
+        high = U(minimum(ahead if pace.rate == 0.0 else math.log1p(ahead) * pace.rate, r))
+        low, step = high, one
+        while (low > U(0)) & (table[low - minimum(low, one), column] >= sought):
+            low, step = low - minimum(low, step), step + step
+        high, step = maximum(high, low), one
+        while (high < U(r)) & (table[high, column] < sought):
+            low, high, step = high + one, minimum(high + step, U(r)), step + step
         while low < high:
-            middle = (low + high) >> U(1)
+            middle = (low + high) >> one
             if table[middle, column] >= sought:
                 high = middle
             else:
-                low = middle + U(1)
+                low = middle + one
         return float(low)
+
+
+def aimed(pace: Fading, table: np.ndarray) -> Fading:
+    """Return the pace with a guess of rows of this table, in whose rows the clock has been set."""
+    n, first = len(pace.a), 1.0 / float(table[1, pace.column] - table[0, pace.column])
+    slope = math.log(pace.units[n] / pace.units[0]) / n if pace.units[0] > 0.0 else 0.0
+    if slope <= 1e-12:
+        return pace._replace(scale=first, rate=0.0)
+    return pace._replace(scale=math.expm1(slope) * first, rate=1.0 / slope)
 
 
 STEADY = Steady()
@@ -165,9 +185,9 @@ class Memory(NamedTuple):
         """Return the pace of the next rows, which have these times, or of those before the next that is due."""
         ages = self.ages(times)
         n = int(np.searchsorted(ages, self.limit, side="right"))
-        gaps = np.diff(ages[:n])
-        if n and gaps.max(initial=0.0) > LONGEST_GAP:
-            n = 1 + int(np.argmax(gaps > LONGEST_GAP))
+        if n and ages[n - 1] - ages[0] > LONGEST_GAP:
+            is_long = np.diff(ages[:n]) > LONGEST_GAP
+            n = 1 + int(np.argmax(is_long)) if is_long.any() else n
         units, clock = np.empty(n + 1), np.empty(n + 1)
         units[0] = self.unit
         _grow(ages[:n], self.total, units[1:], clock)
