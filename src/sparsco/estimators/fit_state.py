@@ -75,6 +75,8 @@ class FitState(LifeCycle, Restored):
     """The clock of the rows, where old ones fade."""
     noting: RowTimes | None = None
     """The same clock with the examples that ``learn_one`` has queued; it has their times, if they have times."""
+    before_last: float = -np.inf
+    """The time of the last example but one."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -287,21 +289,32 @@ class FitState(LifeCycle, Restored):
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
             x = self.described.to_learn(x)
-        noting = None if self.times is None else (self.noting or self.times).and_one(time)
-        self.features.note(x)
+        if self.times is not None:
+            self.noting = self.noting or self.times.copy()
+            self.before_last = self.noting.last
+            self.noting.note(time)
+        try:
+            self.features.note(x)
+        except BaseException:
+            self._unnote_time()
+            raise
         try:
             self.noted.append(target(y))  # type: ignore[union-attr]
         except BaseException:
             self.features.unnote()
+            self._unnote_time()
             raise
-        self.noting = noting
+
+    def _unnote_time(self) -> None:
+        if self.noting is not None:
+            self.noting.unnote(self.before_last)
 
     def unnote(self) -> None:
         """Remove the last example from the queue."""
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
-        self.noting = None if self.noting is None else self.noting.without_one()
+        self._unnote_time()
 
     def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Return the queued examples as rows, targets and times, and empty the queue."""

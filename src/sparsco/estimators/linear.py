@@ -34,6 +34,7 @@ from .one_example import OneExample
 from .parameters import (
     by_column,
     check_parameters,
+    half_life_of,
     new_runs,
     tolerance,
 )
@@ -123,7 +124,7 @@ class LinearModel(OneExample, Readable):
         state, rows = self._fit, counted_rows(len(matrix), weights)
         is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
         is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
-        in_order = self.half_life is not None
+        in_order = half_life_of(self) is not None
         passes = 1 if is_solved or in_order else self.max_iter
         times = state.row_times(rows, weights, len(matrix), times)
         rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)]

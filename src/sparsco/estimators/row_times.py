@@ -62,19 +62,22 @@ class RowTimes:
         twin.rows, twin.last = self.rows, self.last
         return twin
 
-    def and_one(self, time: Any) -> RowTimes:
-        """Return the clock with one more example, which waits; it has this time, or None."""
-        twin, times = self.copy(), None if time is None else checked_times([time], 1, np.inf)
-        twin.take(np.zeros(1, np.int64), 1, times)
-        twin.queued = self.queued if times is None else [*self.queued, float(times[0])]
-        return twin
+    def note(self, time: float | None) -> None:
+        """Count one more example, which waits; it has this time, or None."""
+        if time is None or (self.rows and self.last == -np.inf):
+            self.take(np.zeros(1, np.int64), 1, None if time is None else np.array([time], np.float64))
+            return
+        now = float(checked_times([time], 1, np.inf)[0]) if type(time) is not float or time - time != 0.0 else time
+        if now < self.last:
+            self._check(np.array([now]))
+        self.rows, self.last = self.rows + 1, now
+        self.queued.append(now)
 
-    def without_one(self) -> RowTimes:
-        """Return the clock without the last example that waits."""
-        twin = self.copy()
-        twin.rows, twin.queued = self.rows - 1, self.queued[:-1]
-        twin.last = self.queued[-2] if len(self.queued) > 1 else -np.inf
-        return twin
+    def unnote(self, last: float) -> None:
+        """Forget the last example that waits; ``last`` is the time of the one before."""
+        if self.queued:
+            self.queued.pop()
+        self.rows, self.last = self.rows - 1, last
 
 
 def checked_times(time: Any, n: int, half_life: float | None) -> np.ndarray | None:

@@ -126,7 +126,11 @@ class Block:
             self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        short = {} if self.memory is None else {"pace": self.pace._replace(a=np.zeros(0), clock=np.zeros(1), units=np.ones(1))}
+        short = (
+            {}
+            if self.memory is None
+            else {"pace": self.pace._replace(a=np.zeros(0), clock=np.zeros(1), units=np.ones(1))}
+        )
         return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]} | short
 
     def copy(self) -> Self:

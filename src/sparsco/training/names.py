@@ -131,6 +131,7 @@ state/means                   problem.state:Means
 state/gradient-phase          conversions.gradient_phase:FixedPoint
 state/reservoir               conversions.reservoir:Reservoir
 state/fading-reservoir        conversions.fading_sample:FadingReservoir
+state/row-times               estimators.row_times:RowTimes
 state/memory                  problem.fading:Memory
 state/fading                  problem.fading:Fading
 state/reservoir-table         conversions.reservoir:_Table

@@ -148,7 +148,7 @@ class Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        self.half_life = settings.get("half_life")
+        self.half_life = None if settings.get("half_life") == np.inf else settings.get("half_life")
         settings = {name: value for name, value in settings.items() if name != "half_life" or value is not None}
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
