@@ -6,8 +6,8 @@
 generated rows of 40 of 100,000 features.  The two alternate; the least of some runs counts.  The bar is 1.2.
 
 ``change``: rows whose weights change after 100 half-lives.  The loss of the iterate is taken on rows before they are
-learned: before the change, within the first two half-lives after it, and within the next two.  ``recovered`` is the last of
-these over the one before the change; ``gain`` is how much of the loss of a model that does not forget is saved there.
+learned: before the change, within the first two half-lives after it, and within the next two.  ``recovered`` is the
+last of these over the one before the change; ``gain`` is how much of the loss of a model that does not forget is saved.
 """
 
 from __future__ import annotations

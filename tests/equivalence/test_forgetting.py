@@ -117,7 +117,7 @@ def run_of(n, half_life, times=None, cuts=(), d=6, loss=None, penalty=None, sing
 
 @pytest.mark.parametrize("half_life", [7.0, 300.0])
 def test_any_cut_gives_the_same_bits(half_life):
-    """Sums are divided by their unit often, after 128 half-lives, and rows leave the sample; at every cut is a pickle."""
+    """Sums are divided by their unit, after 128 half-lives, and rows leave the sample; at every cut is a pickle."""
     times = np.cumsum(np.resize([1.0, 0.0, 2.5, 1.0], 4000))
     times[2500:] += 200.0 * half_life
     _, whole = run_of(4000, half_life, times)

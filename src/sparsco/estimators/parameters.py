@@ -346,11 +346,7 @@ def parts(
         average = (smooth(loss) is not None or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
-    if step is not None and not optimizer.uses_steps:
-        raise ValueError(
-            f"step_size={model.step_size!r} has no effect on {type(optimizer).__name__}, which finds its "
-            "own steps: leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
-        )
+    _check_step(model, step, optimizer)
     conversion = named("conversion", conversion, CONVERSIONS)
     if model.budget is not None or model.target_excess_risk is not None:
         if conversion.is_rounding:
@@ -371,6 +367,15 @@ def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: 
         return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
     converts = loss.curved and loss.smoothness_is_bound and not has_l2
     return "fobos" if converts or fades or otherwise == "fobos" else "rda"
+
+
+def _check_step(model: Any, step: Any, optimizer: Any) -> None:
+    """Raise a ValueError for a step size that an optimizer does not use."""
+    if step is not None and not optimizer.uses_steps:
+        raise ValueError(
+            f"step_size={model.step_size!r} has no effect on {type(optimizer).__name__}, which finds its "
+            "own steps: leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
+        )
 
 
 def _step(model: Any) -> Any:

@@ -67,7 +67,7 @@ class RowTimes:
         if time is None or (self.rows and self.last == -np.inf):
             self.take(np.zeros(1, np.int64), 1, None if time is None else np.array([time], np.float64))
             return
-        now = float(checked_times([time], 1, np.inf)[0]) if type(time) is not float or time - time != 0.0 else time
+        now = time if type(time) is float and time - time == 0.0 else _checked([time], 1).item()
         if now < self.last:
             self._check(np.array([now]))
         self.rows, self.last = self.rows + 1, now
@@ -86,6 +86,11 @@ def checked_times(time: Any, n: int, half_life: float | None) -> np.ndarray | No
         return None
     if half_life is None:
         raise ValueError("time has no effect without half_life: set half_life, in units of time, or leave time out.")
+    return _checked(time, n)
+
+
+def _checked(time: Any, n: int) -> np.ndarray:
+    """Return n times as numbers."""
     times = np.asarray(time)
     if times.dtype.kind not in "fiu" or times.shape != (n,):
         raise ValueError(

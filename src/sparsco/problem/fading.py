@@ -79,8 +79,8 @@ class Steady(NamedTuple):
 class Fading(NamedTuple):
     """The pace of the next rows where old examples fade: a of each row; T and the unit before each and after the last.
 
-    ``column`` is the column of an optimizer's table that holds T.  ``scale`` and ``rate`` guess at which of its rows the
-    clock has grown by x: log(1 + scale x) rate, or scale x where rate is 0.
+    ``column`` is the column of an optimizer's table that holds T.  ``scale`` and ``rate`` guess at which of its rows
+    the clock has grown by x: log(1 + scale x) rate, or scale x where rate is 0.
     """
 
     a: np.ndarray
