@@ -441,7 +441,7 @@ def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, stat
 
 @kernel
 def fade_all(shared, lanes, factor, most):
-    """Multiply the sums of every feature by a factor; one whose eta would exceed ``most`` has zeros for z, eta and G."""
+    """Multiply the sums of every feature by a factor; where eta would exceed ``most``, z, eta and G become 0."""
     for j in range(lanes.shape[0]):
         for f in range(shared.shape[1]):
             if f < 2:
