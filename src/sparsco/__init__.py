@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.checks import check_part
     from .estimators.kaczmarz import kaczmarz
     from .estimators.sklearn import SparseClassifier, SparseRegressor
+    from .estimators.sparse_crosses import SparseCrosses
     from .estimators.sparse_text import SparseText
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .streams import StreamError, open_stream
     from .training.archive import ArchiveError
     from .training.descriptions import describe
+    from .training.follow import follow
     from .training.model_files import load, save
     from .training.train import train
 
@@ -49,6 +51,7 @@ _HOMES = {
     "DivergenceError": "engine",
     "SparseClassifier": "estimators.sklearn",
     "SparseClassifierCV": "selection.cross_validation",
+    "SparseCrosses": "estimators.sparse_crosses",
     "SparsePath": "selection.paths",
     "SparseRegressor": "estimators.sklearn",
     "SparseRegressorCV": "selection.cross_validation",
@@ -58,6 +61,7 @@ _HOMES = {
     "StreamError": "streams",
     "check_part": "estimators.checks",
     "describe": "training.descriptions",
+    "follow": "training.follow",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "open_stream": "streams",
@@ -85,6 +89,7 @@ __all__ = [
     "DivergenceError",
     "SparseClassifier",
     "SparseClassifierCV",
+    "SparseCrosses",
     "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
@@ -97,6 +102,7 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "follow",
     "kaczmarz",
     "load",
     "losses",

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..data.rows import check_numbers
 
+ROWS_COME_ONCE = "half_life is for rows in the order of time, which come once: set passes to 1."
+
 
 class RowTimes:
     """The clock of a stream: the number of rows so far, and the time of the last one."""

@@ -9,17 +9,19 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     _get_feature_names,
     check_is_fitted,
     validate_data,
 )
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
+from ..offsets import numbers_of, with_offset
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .held_out import by_row_of
@@ -28,12 +30,14 @@ from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
+from .row_checks import checked_weights, nameless
+from .row_offsets import checked_offset, shifted
 from .row_times import checked_times
 from .tasks import LinearClassifier, LinearRegressor
-from .views import Viewed
+from .views import ViewedModel
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
+class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -47,6 +51,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         coef_init: Any = None,
         intercept_init: Any = None,
         groups: Any = None,
+        offset: Any = None,
         time: Any = None,
     ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
@@ -64,6 +69,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         groups : array of shape (rows,), optional
             The group of each row: a patient, a session, a document.  When alpha is chosen, rows of one group are never
             learned and judged by in the same split.
+        offset : array of shape (rows,), optional
+            A number for each row that is added to its margin: for rates the logarithm of the exposure, for a second
+            model the margin of the first.  See docs/offsets.md.
         time : array of shape (rows,), optional
             The time of each row, which never falls, in the unit of ``half_life``.
 
@@ -83,18 +91,19 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             goes_on = bool(self.warm_start) and self._goes_on()
             if goes_on:
                 self._flush()
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
-            by_row, times = by_row_of(self.cv, X, y, groups), checked_times(time, len(matrix), self.half_life)
-            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row, times)
+            matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
+            by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
+            times = checked_times(time, len(matrix), self.half_life)
+            self.fit_rows(matrix, targets, weights, goes_on, (coef_init, intercept_init), by_row, times)
             self.convert()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None, time: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, time: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=first, grows=True)
+            matrix, y, weights = self.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
             times = checked_times(time, len(matrix), self.half_life)
             self._learn_next(matrix, y, weights, first, classes, times=times)
         return self
@@ -114,25 +123,25 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         names, before = _get_feature_names(X), self.column_names
         if before is not None:
             if names is None:
-                raise ValueError(_nameless(X.shape[1], len(before)))
+                raise ValueError(nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
                 return  # scikit-learn raises its own error
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
-    def _note(self, x: Any, y: Any, time: float | None = None) -> None:
-        self._fit.note(x, self._target, y, time)
+    def _note(self, x: Any, y: Any, offset: float | None = None, time: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset, time)
         names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
                 self._fit.unnote()
-                raise ValueError(_nameless(width, len(names)))
+                raise ValueError(nameless(width, len(names)))
 
     def check_rows(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
+        """Return rows, targets with their offsets, and weights, validated by scikit-learn; ``reset`` starts anew."""
         if grows and not reset and self._fit.described is not None and is_table(X):
             raise ValueError(
                 "this model learned a table by the description of its columns, which partial_fit does not use: go on "
@@ -163,7 +172,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
-        return matrix, y, weights
+        return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
 
     @property
     def feature_names_(self) -> np.ndarray:
@@ -173,7 +182,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """
         check_is_fitted(self)
         self._flush()
-        if self._fit.has_names:
+        if self._fit.lists_features:
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
@@ -181,7 +190,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.has_names:
+        if self.__sklearn_is_fitted__() and self._fit.lists_features:
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
@@ -189,21 +198,29 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def _get_support_mask(self) -> np.ndarray:
         coef = self.convert().coef
+        if self._fit.lists_features:
+            return np.isin(np.arange(coef.shape[1]), coef.indices)
         used = self._fit.features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
 
-    def _margins(self, X: Any) -> np.ndarray:
+    def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
         if self._fit.described is not None and is_table(X):
-            return self.margins_of_table(X)
+            return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if isinstance(self._fit.features, Crossed):
+            return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T
-        return (p.toarray() if sp.issparse(p) else p) + model.intercept
+        return self._at((p.toarray() if sp.issparse(p) else p) + model.intercept, offset)
+
+    def _at(self, p: np.ndarray, offset: Any) -> np.ndarray:
+        """Return margins at the offsets of the rows."""
+        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self.classifies)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -211,54 +228,40 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         return tags
 
 
-def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
-    """Return the weights of the rows as numbers.
-
-    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
-    """
-    if may_be_zero and not np.any(sample_weight):
-        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-
-def _nameless(columns: int, named: int) -> str:
-    """Return the error message for columns without names that follow columns with names."""
-    return (
-        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
-        "data frame to partial_fit."
-    )
-
-
 class MarginClassifier(ClassifierMixin, Margins):
     """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
-    _margins: Callable[[Any], np.ndarray]
+    _margins: Callable[..., np.ndarray]
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X)
+        p = self._margins(X, offset)
         if len(self.classes_) > 2:
             return p
         return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most likely label of each row."""
-        return self.labels_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the most likely label of each row; ``offset`` is added to the margins."""
+        return self.labels_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, (rows, classes).
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the probabilities of the classes, (rows, classes); ``offset`` is added to the margins.
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
         own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
-        return self.probabilities_of(self._margins(X))
+        return self.probabilities_of(self._margins(X, offset))
 
     @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, offset))
 
 
 class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
@@ -400,7 +403,15 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, time: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        time: Any = None,
+    ) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
@@ -413,16 +424,16 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         ``time`` has the time of each row, which never falls, in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight, classes, time)
+        return self._partial_fit(X, y, sample_weight, offset, time, classes)
 
     @available_if(has_probabilities)
-    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, offset: float | None = None) -> dict[Any, float]:
         """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
 
         While a stream is under way they are those of the iterate, without Platt scaling.
         """
         is_under_way = self.fit_state.phase is Phase.STREAM
-        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
+        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x, offset)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 
@@ -433,8 +444,9 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     ----------
     loss : str or a loss record
         One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
-        "epsilon_insensitive"), "quantile", "poisson".  "quantile" is the median; ``sparsco.losses.Quantile(q)`` is for
-        other quantiles.  "poisson" is for counts; ``predict`` gives their mean, exp of the margin.
+        "epsilon_insensitive"), "quantile", "poisson", "gamma", "tweedie".  "quantile" is the median;
+        ``sparsco.losses.Quantile(q)`` is for other quantiles.  "poisson" is for counts, "gamma" for amounts above zero,
+        "tweedie" for sums of amounts (``Tweedie(power)``); ``predict`` gives their mean, exp of the margin.
     alpha, l1_ratio, penalty, optimizer, conversion, step_size, max_iter, tol and others
         As in :class:`SparseClassifier`, without ``class_weight``; the notes there apply too.
 
@@ -455,17 +467,24 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, time: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, and never fewer.  ``time`` has the time of each row, which never falls,
         in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight, time=time)
+        return self._partial_fit(X, y, sample_weight, offset, time)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted target of each row, (rows,) or (rows, outputs)."""
-        return self.predictions_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the predicted target of each row, (rows,) or (rows, outputs).
+
+        ``offset`` is added to the margins.  Without it a rate is that of one unit of exposure.
+        """
+        return self.predictions_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of variance explained (R^2) of the predictions."""
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

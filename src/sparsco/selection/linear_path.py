@@ -20,6 +20,7 @@ from ..engine.polish_rows import RowsInPasses
 from ..estimators.life_cycle import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import half_life_of
+from ..estimators.row_times import ROWS_COME_ONCE
 from ..estimators.tasks import LinearClassifier
 from ..estimators.views import refuse_in_view
 from ..util.attributes import add_attributes, attributes, stored
@@ -125,7 +126,7 @@ class LinearPath:
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
         if self.passes > 1 and half_life_of(estimator) is not None:
-            raise ValueError("half_life is for rows in the order of time, which come once: set passes to 1.")
+            raise ValueError(ROWS_COME_ONCE)
         strengths = strengths_of(self.alphas, self.n_alphas, self.eps)[self._part]
         return learner_of(estimator, strengths, self.dtype)
 
