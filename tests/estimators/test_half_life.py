@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, load, save, train
 from sparsco.data.rows import as_matrix
+from sparsco.streams import convert
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.train import StoppedError
 
@@ -215,3 +216,41 @@ def test_times_that_make_no_sense_are_refused():
         train(X, reader={"y": y}, passes=2, settings={"half_life": 100})
     with pytest.raises(ValueError, match="which come once: set passes to 1"):
         SparsePath(SparseClassifier(half_life=100), passes=2).fit(X, y)
+
+
+def test_a_column_of_times(tmp_path):
+    """CSV, JSON lines, a frame and a cache give the same model; predictions need no times; dicts bring theirs."""
+    pd = pytest.importorskip("pandas")
+    X, y = changing(3000, d=6)
+    days = np.floor(np.arange(3000) / 7.0)
+    frame = pd.DataFrame(np.round(X, 6), columns=list("abcdef")).assign(day=days, y=np.where(y, "up", "down"))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    how = {"target": "y", "time": "day", "settings": {"half_life": 30, "alpha": 0.01, "random_state": 0}}
+    by_frame = train(frame, **how).estimator
+    assert not {"a", "b", "day"} & set(by_frame.get_feature_names_out()) and by_frame.t_ == 3000
+    for source in ("a.csv", "a.jsonl"):
+        assert np.array_equal(train(str(tmp_path / source), **how).estimator.coef_, by_frame.coef_)
+    direct = SparseClassifier(half_life=30, alpha=0.01, random_state=0)
+    direct.partial_fit(np.round(X, 6), frame["y"], ["down", "up"], time=days)
+    assert np.array_equal(direct.coef_, by_frame.coef_)
+    arrays = train(np.round(X, 6), y=frame["y"].to_numpy(), time=days, settings=how["settings"]).estimator
+    assert np.array_equal(arrays.coef_, direct.coef_)
+    cache = tmp_path / "a.cache"
+    convert(str(tmp_path / "a.csv"), cache, target="y", time="day")
+    assert np.array_equal(train(str(cache), settings=how["settings"]).estimator.coef_, by_frame.coef_)
+    save(by_frame, tmp_path / "a.model")
+    loaded = load(tmp_path / "a.model")
+    assert loaded.predict(frame.drop(columns=["day", "y"])).tolist() == by_frame.predict(frame).tolist()
+    record = frame.iloc[0].to_dict()
+    with pytest.raises(ValueError, match="time goes back at row 3001: 0 after 428"):
+        by_frame.learn_one(record, "up")
+    assert by_frame.learn_one(record | {"day": 500.0}, "up").t_ == 3001
+    with pytest.raises(ValueError, match="row 3002 has no time"):
+        by_frame.learn_one({key: value for key, value in record.items() if key != "day"}, "up")
+    with pytest.raises(ValueError, match="time has no effect without half_life"):
+        train(frame, target="y", time="day")
+    with pytest.raises(ValueError, match="time names the column 'week', but there are"):
+        train(frame, **how | {"time": "week"})
+    with pytest.raises(ValueError, match="time goes back at row 1101"):
+        train(pd.concat([frame[:1100], frame[:500]]), **how)

@@ -132,7 +132,8 @@ def _add_rest(group: Any) -> None:
         "--half-life",
         type=float,
         metavar="N",
-        help="let old rows fade: a row counts half after N further rows; rows keep their order (docs/streams.md)",
+        help="let old rows fade: a row counts half after N further rows, or after a time of N with --time; rows keep "
+        "their order (docs/streams.md)",
     )
     group.add_argument(
         "--storage",

@@ -299,6 +299,7 @@ class FitState(LifeCycle, Restored):
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
             offset = self.described.offset_of(x) if offset is None else offset
+            time = self.described.time_of(x) if time is None else time
             x = self.described.to_learn(x)
         if (offset is not None) != self.has_offset:
             had = "an" if self.has_offset else "no"

@@ -39,6 +39,7 @@ from .labelled_rows import (
     are_classes,
     by_name,
     check_labels,
+    checked_half_life,
     describe,
     first_classes,
     labels,
@@ -83,8 +84,7 @@ def train(
         The number of passes over the rows.
     shuffle : bool
         If True, every pass reads the rows in a random order of its own, if they fit into memory or are cached
-        (docs/files.md).  Rows of standard input and of iterators keep their order, and so do all rows with
-        ``half_life``.
+        (docs/files.md).  Standard input, iterators and rows with ``half_life`` keep their order.
     reader : dict, optional
         Options of :func:`sparsco.open_stream`.  They may also be given by name: ``train(frame, target="income")``.
     classes : list, "any" or None
@@ -175,7 +175,7 @@ class Training:
         self.classes, self.settings, self.crossing = classes, settings, crossing
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        self.half_life = None if (given := settings.get("half_life")) == np.inf else given
+        self.half_life = checked_half_life(settings.get("half_life"), reader)
         under_way = [] if model is None else model.fit_state.fingerprint()
         self.asked = hash_of(settings, (passes, shuffle, sorted(reader.items()), classes), under_way, crossing.asked)
         """A hash of the parameters, to compare with that in a checkpoint."""
@@ -415,6 +415,7 @@ class Training:
             is_repeat_pass=self.epoch > 0,
             columns=self.stream.hashed_to,
             names=self.features.names,
+            times=part.times,
             **self.crossing.options(self.stream, self.model),
         )
         self.row += part.rows
