@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.sklearn import SparseClassifier, SparseRegressor
     from .estimators.sparse_crosses import SparseCrosses
     from .estimators.sparse_text import SparseText
+    from .exports.api import export
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
     from .selection.stable.estimators import StableSparseClassifier, StableSparseRegressor
@@ -61,6 +62,7 @@ _HOMES = {
     "StreamError": "streams",
     "check_part": "estimators.checks",
     "describe": "training.descriptions",
+    "export": "exports.api",
     "follow": "training.follow",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
@@ -102,6 +104,7 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "export",
     "follow",
     "kaczmarz",
     "load",

@@ -32,13 +32,7 @@ from .described import Described
 from .fit_state import FitState
 from .life_cycle import Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import (
-    by_column,
-    check_parameters,
-    half_life_of,
-    new_runs,
-    tolerance,
-)
+from .parameters import by_column, check_parameters, half_life_of, new_runs, tolerance
 from .passes import are_solved, at_rows, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
 from .row_times import ROWS_COME_ONCE
@@ -339,11 +333,8 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         The result is None before there is an iterate.
         """
-        found = self.judge_rows(matrix, y)
-        if found is None:
-            return None
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * found[0]).sum()), float((scale * found[1]).sum())
+        found, scale = self.judge_rows(matrix, y), np.ones(len(matrix)) if weights is None else weights
+        return None if found is None else (float((scale * found[0]).sum()), float((scale * found[1]).sum()))
 
     def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""

@@ -154,6 +154,8 @@ class Description(NamedTuple):
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
         found = [column.line() for column in self.columns[:_MOST_LINES]]
+        if self.offset is not None:
+            found.insert(0, f"{self.offset}: offset" + ", its logarithm" * self.logs_offset)
         rest = [column.kind for column in self.columns[_MOST_LINES:]]
         if rest:
             counts = ", ".join(f"{rest.count(kind):,} {kind}" for kind in dict.fromkeys(rest))

@@ -193,8 +193,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     places, labels = used, by_names({} if kind == "names" else every)
     crosses = None
     if isinstance(features, Crossed):
-        crosses, width = features.stored(used), 1 << 62
-        places = crosses.pop("numbers")
+        (places, crosses), width = features.stored(used), 1 << 62
         every = dict(zip(places.tolist(), features.called(used), strict=True))
     elif by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
