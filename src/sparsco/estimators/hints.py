@@ -44,11 +44,3 @@ class Hinted(BaseEstimator):
         for name in params.keys() & _NAMES_IN_SKLEARN.keys():
             raise ValueError(_hint(type(self), name))
         return super().set_params(**params)
-
-
-def nameless(columns: int, named: int) -> str:
-    """Return the error message for columns without names that follow columns with names."""
-    return (
-        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
-        "data frame to partial_fit."
-    )
