@@ -1,4 +1,4 @@
-"""Errors that translate parameter names of scikit-learn's linear models into ours."""
+"""Error messages for users of scikit-learn: its names of parameters in ours, columns without names."""
 
 from __future__ import annotations
 
