@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engine.run import PILOT_ROWS, Run
 from ..estimators.converted import convert_runs, sizes_of
-from ..estimators.fit_state import unchanged_on_error
+from ..estimators.life_cycle import unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream

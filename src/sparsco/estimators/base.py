@@ -15,7 +15,8 @@ from ..util.attributes import stored
 from ..util.progress import steps_shown
 from ..util.threads import pool_of, using
 from .converted import Converted
-from .fit_state import FitState, Phase
+from .fit_state import FitState
+from .life_cycle import Phase
 from .parameters import most_models
 from .part_names import named
 from .row_offsets import at_offset, codes_at, targets_at
@@ -40,6 +41,7 @@ class LinearBase:
     cv: Any = "auto"
     feature_groups: Any = None
     calibrate: Any = False
+    half_life: Any = None
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -80,6 +82,7 @@ class LinearBase:
         n_jobs: int | None = None,
         verbose: int = 0,
         polish: bool | float = False,
+        half_life: float | None = None,
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -101,13 +104,12 @@ class LinearBase:
         self.choose = choose
         self.cv = cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage = storage
-        self.preset = preset
+        self.storage, self.preset = storage, preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
         self.n_jobs, self.verbose = n_jobs, verbose
-        self.polish = polish
+        self.polish, self.half_life = polish, half_life
 
     def settings(self) -> dict[str, Any]:
         """Return the parameters of ``__init__`` by name."""

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..choice.splits import ByRow
 from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, check_numbers, margins
+from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
@@ -30,11 +29,13 @@ from ..util.validation import check_count
 from .converted import Converted, convert_runs
 from .crossing import CrossLearning
 from .described import Described
-from .fit_state import FitState, Phase, unchanged_on_error
+from .fit_state import FitState
+from .life_cycle import Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import by_column, check_parameters, new_runs, tolerance
-from .passes import are_solved, counted_rows, rows_for_start, run_passes
+from .parameters import by_column, check_parameters, half_life_of, new_runs, tolerance
+from .passes import are_solved, at_rows, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
+from .row_times import ROWS_COME_ONCE
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 20
@@ -55,13 +56,15 @@ class LinearModel(CrossLearning, OneExample, Readable):
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
         by_row: ByRow | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from.
 
-        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
+        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.  Rows with ``half_life`` are read
+        once, in their order; ``times`` are theirs.
         """
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
-        self._passes(placed, codes, weights)
+        self._passes(placed, codes, weights, times)
         if tolerance(self):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
@@ -102,7 +105,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
             start, features = None, self._fit.features
             if any(part is not None for part in init):
                 m = sum(targets.m for targets in self.targets_of_runs())
-                w, b = _starting_point(*init, self.n_features_in_, m)
+                w, b = starting_point(*init, self.n_features_in_, m)
                 start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
@@ -110,13 +113,17 @@ class LinearModel(CrossLearning, OneExample, Readable):
             self.n_iter_ = 0
         return placed, codes, weights
 
-    def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def _passes(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, times: np.ndarray | None = None
+    ) -> None:
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
         is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
         is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
-        passes = 1 if is_solved else self.max_iter
-        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
+        in_order = half_life_of(self) is not None
+        passes = 1 if is_solved or in_order else self.max_iter
+        times = state.row_times(rows, weights, len(matrix), times)
+        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
@@ -132,7 +139,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         def learn(order: np.ndarray, epoch: int) -> None:
             nonlocal done
-            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs)
+            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs, times)
             done += len(order)
             progress.show(epoch + 1, done - epoch * len(learned))
 
@@ -151,7 +158,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
             passes,
             learn,
             seed=state.runs[0].seed,
-            shuffle=self.shuffle and not self.is_automatic,
+            shuffle=self.shuffle and not self.is_automatic and not in_order,
             first=self.n_iter_,
             size=_SLICE,
             is_done=is_done,
@@ -230,6 +237,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
         cross: Cross | None = None,
         naming: Naming | None = None,
     ) -> Self:
@@ -237,6 +245,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
         of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
+        ``times`` are those of the rows, for ``half_life``.
         ``cross`` are the crosses of a new stream, and ``naming`` has the names of columns, which crosses need.
         """
         with unchanged_on_error(self):
@@ -246,7 +255,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
                 self.begin_crosses(cross)
             self.name_crossed(naming)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
+            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names, times)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -269,20 +278,21 @@ class LinearModel(CrossLearning, OneExample, Readable):
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         if order is None:
             y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
         else:  # the other rows come in another call, or not at all
             own = None if weights is None else weights[order]
             codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
-            y = _at_rows(codes, order, len(y))
-            weights = None if own is None else _at_rows(own, order, len(y))
+            y = at_rows(codes, order, len(y))
+            weights = None if own is None else at_rows(own, order, len(y))
         if isinstance(self._fit.features, Crossed):
             return self._learn_crossed(matrix, y, weights, first, is_repeat_pass, order)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
-        self._learn_rows(matrix, y, weights, is_repeat_pass, order)
+        self._learn_rows(matrix, y, weights, is_repeat_pass, order, times)
 
     def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one, names=names)
@@ -298,6 +308,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         weights: np.ndarray | None,
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn the next rows of the stream, which may bring new features and classes."""
         state = self._fit
@@ -306,10 +317,13 @@ class LinearModel(CrossLearning, OneExample, Readable):
         rows, at = np.arange(len(matrix)) if order is None else order, 0
         if state.held is not None and is_repeat_pass:
             raise ValueError("calibrate=True holds rows out in one pass only: set passes to 1.")
-        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction)
+        if state.times is not None and is_repeat_pass:
+            raise ValueError(ROWS_COME_ONCE)
+        times = state.row_times(rows, weights, len(matrix), times)
+        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)
         for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
             part = slice(at, first)
-            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
+            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs, times)
             if code is not None:
                 self._add_class(code)
             at = first
@@ -465,27 +479,6 @@ class LinearModel(CrossLearning, OneExample, Readable):
         memo[id(self)] = twin
         add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
-
-
-def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``coef_init`` and ``intercept_init``, of which one may be None, as w (d, m) and b (m,)."""
-    coef = coef.toarray() if sp.issparse(coef) else coef
-    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
-    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-    if w.shape != (m, d) or b.shape != (m,):
-        raise ValueError(
-            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
-        )
-    for name, data in (("coef_init", w), ("intercept_init", b)):
-        check_numbers(data, name)
-    return np.ascontiguousarray(w.T), b
-
-
-def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
-    """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]), values.dtype)
-    every[rows] = values
-    return every
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:

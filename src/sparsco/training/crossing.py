@@ -10,7 +10,7 @@ import numpy as np
 from ..data.cross_rules import EVERY, MOST_PARENTS, Cross, cross_of
 from ..data.crosses import Crossed, Naming
 from ..estimators.crossing import has_births
-from ..estimators.fit_state import Phase
+from ..estimators.life_cycle import Phase
 from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream

@@ -30,8 +30,8 @@ from ..data.crosses import Crossed
 from ..data.slots import Names
 from ..error_control.scores import StabilityPaths
 from ..estimators.converted import Converted, by_names, with_promise
-from ..estimators.fit_state import Phase
 from ..estimators.held_out import is_by_row
+from ..estimators.life_cycle import Phase
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
