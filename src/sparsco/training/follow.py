@@ -379,8 +379,8 @@ class Following(Training):
         rounded = f"{float(f'{shorter:.2g}'):.0f}"
         return (
             f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} "
-            f"before they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, "
-            f"level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
+            f"before they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of "
+            f"means, level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
         )
 
     def _tell(self, sentence: str) -> None:
