@@ -380,7 +380,8 @@ class Following(Training):
         return (
             f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} "
             f"before they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of "
-            f"means, level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
+            f"means, level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life "
+            f"{rounded}."
         )
 
     def _tell(self, sentence: str) -> None:
