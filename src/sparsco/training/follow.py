@@ -378,8 +378,8 @@ class Following(Training):
         shorter = max(1000.0, drift.rows_before / 8.0) if half_life in (None, np.inf) else float(half_life) / 4.0
         rounded = f"{float(f'{shorter:.2g}'):.0f}"
         return (
-            f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} before they "
-            f"were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, level "
+            f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} before "
+            f"they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, level "
             f"{LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
         )
 
