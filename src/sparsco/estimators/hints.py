@@ -1,4 +1,4 @@
-"""Error messages for users of scikit-learn: its names of parameters in ours, columns without names."""
+"""Errors that translate parameter names of scikit-learn's linear models into ours."""
 
 from __future__ import annotations
 
