@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -211,8 +210,8 @@ class LinearBase:
         """Return the weight of each row by its target; None if all weights are 1."""
         return None
 
-    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
-        """Return the margins of a dict of cells of the table that was learned, one per model."""
+    def margins_of_record(self, x: Any) -> np.ndarray:
+        """Return the margins of a dict of the columns that were learned, or of a text, one per model."""
         raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------

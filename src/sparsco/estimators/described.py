@@ -1,20 +1,23 @@
-"""Tables as rows of a model: data frames and dicts with the columns that the model has learned from."""
+"""Tables and texts as rows of a model: data frames, dicts and texts, by the columns that the model has learned."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..data.rows import Matrix
 from ..data.slots import Names
-from ..streams.description import Description
+from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
 from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
 from ..streams.records import record_entries
-from ..streams.tables import TableStream
-from ..util.attributes import attributes
+from ..streams.tables import TableStream, is_table
+from ..text.encoding import encoded
+from ..text.spec import TextSpec
+from ..util.attributes import attributes, shape_of
 from ..util.notices import warn
 from .converted import Converted
 
@@ -64,28 +67,89 @@ class Described:
             made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
         return made[2], made[3]
 
-    def rows(self, frame: Any, features: Any, model: Converted) -> list[Matrix]:
-        """Return the rows of a table, some at a time; other columns than those with a weight need not be there."""
-        placing, needed = self._reading(features, model)
-        stream = TableStream(frame, description=needed, names=placing, predicts=True)
-        return [chunk.matrix for chunk in stream]
+    def takes(self, X: Any) -> bool:
+        """Return whether X is a table, a list of dicts or a list of texts, and no matrix of numbers."""
+        if isinstance(X, list | tuple) and len(X):
+            return isinstance(X[0], Mapping) or is_text(X[0])
+        return isinstance(X, str) or is_table(X) or is_column(X)
 
-    def row(self, record: Mapping[str, Any], features: Any, model: Converted | None) -> Matrix:
-        """Return a dict as one row; a column that it does not have is missing."""
-        placing, needed = self._reading(features, model)
-        unknown = Unknown()
-        row = _row(record, needed, placing, unknown)
-        if sentence := unknown.sentence():
-            warn(sentence)
-        return row
+    def rows(self, X: Any, features: Any, model: Converted) -> Iterator[Matrix]:
+        """Yield the rows of a table, of dicts or of texts, some at a time.
 
-    def to_learn(self, record: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the columns and values of a dict; new names get new columns."""
+        Other columns than those with a weight need not be there.
+        """
+        placing, needed = self._reading(features, model)
+        if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
+            with told_of_unknown() as unknown:
+                for record in X:
+                    yield _row(record, needed, placing, unknown)
+        elif isinstance(X, str | list | tuple) or is_column(X):
+            yield from _rows_of_texts(X, _texts(self.description), placing)
+        else:
+            stream = TableStream(X, description=needed, names=placing, predicts=True)
+            yield from (chunk.matrix for chunk in stream)
+
+    def row(self, x: Any, features: Any, model: Converted | None) -> Matrix:
+        """Return a dict or a text as one row; a column that a dict does not have is missing."""
+        placing, needed = self._reading(features, model)
+        with told_of_unknown() as unknown:
+            return _row(self._record(x), needed, placing, unknown)
+
+    def to_learn(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns and values of a dict or a text; new names get new columns."""
         if self._growing is None:
             found = self.description
             self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
-        row = _row(record, self.description, self._growing, None)
+        row = _row(self._record(x), self.description, self._growing, None)
         return row.indices.astype(np.int64), row.data
+
+    def _record(self, x: Any) -> Mapping[str, Any]:
+        """Return a dict itself, and a text as the cell of the only column."""
+        if isinstance(x, Mapping):
+            return x
+        _texts(self.description)
+        if not isinstance(x, str):
+            raise ValueError(
+                f"x is a {type(x).__name__}: this model cuts texts into words itself; give one text (a str), or a "
+                f"dict {{{self.description.features[0].name!r}: text}}."
+            )
+        return {self.description.features[0].name: x}
+
+
+@contextlib.contextmanager
+def told_of_unknown() -> Iterator[Unknown]:
+    """Yield a record of what rows have that the training had not; warn of it at the end."""
+    unknown = Unknown()
+    yield unknown
+    if sentence := unknown.sentence():
+        warn(sentence)
+
+
+def is_text(x: Any) -> bool:
+    """Return whether an item of a list is a text, or what stands for a missing one."""
+    return x is None or isinstance(x, str) or (isinstance(x, float) and x != x)
+
+
+def is_column(X: Any) -> bool:
+    """Return whether X is one column of texts: a Series, an array of objects or of str, or an array of Arrow."""
+    if isinstance(X, np.ndarray):
+        return X.ndim == 1 and X.dtype.kind in "OUT"
+    return len(shape_of(X)) == (0 if type(X).__module__.startswith("pyarrow") else 1)
+
+
+def _texts(description: Description) -> TextSpec:
+    """Return the options of the texts; raise a ValueError if the model has other columns."""
+    if description.texts is None:
+        names = listed([column.name for column in description.features], 20)
+        raise ValueError(
+            f"this model was trained on a table with the columns {names}: give a data frame or dicts of them."
+        )
+    return description.texts
+
+
+def _rows_of_texts(X: Any, spec: TextSpec, placing: Encoder) -> Iterator[Matrix]:
+    for indptr, keys, values, names_of in encoded(X, spec, placing.seed):
+        yield Matrix(*rows_of(placing, np.diff(indptr), keys, values, names_of), len(placing))
 
 
 def _row(record: Mapping[str, Any], description: Description, placing: Encoder, unknown: Unknown | None) -> Matrix:

@@ -147,6 +147,10 @@ class FitState(LifeCycle, Restored):
     """The models of a stream that has outgrown the sample of its runs."""
     described: Described | None = None
     """The columns of the tables that were learned; None if the rows were no tables."""
+    labels: Mapping[int, str] = {}
+    """The names of some columns, for a reader of the model: with hashing the first name of a column."""
+    by_name: bool = False
+    """Whether these names are the features, and the numbers of columns mean nothing elsewhere."""
     tally: Any = None
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
@@ -337,7 +341,7 @@ class FitState(LifeCycle, Restored):
 
     def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
-        if self.described is not None and isinstance(x, Mapping):
+        if self.described is not None and type(x) is not tuple:
             x = self.described.to_learn(x)
         self.features.note(x)
         try:

@@ -9,7 +9,7 @@ The training state is in the ``FitState`` of the model.  A fit goes through it i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -343,6 +343,10 @@ class LinearModel(OneExample, Readable):
     def describe(self, description: Description, names: Sequence[str] | None) -> None:
         """Set the columns of the tables that the model takes, and the names of its columns."""
         self._fit.described = Described(description, names)
+
+    def label_columns(self, names: Mapping[int, str], by_name: bool = False) -> None:
+        """Set the names of columns for readers of the model; ``by_name`` means that these names are the features."""
+        self._fit.labels, self._fit.by_name = names, by_name
 
     def name_features(self, names: dict[int, Any]) -> None:
         """Replace the columns of a finished model by features with these names."""

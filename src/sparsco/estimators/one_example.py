@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -37,7 +36,7 @@ class OneExample(LinearBase):
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
         A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
-        dict has cells of the table's columns (docs/tables.md).
+        dict has cells of the table's columns (docs/tables.md); in one that began with texts, x is a text.
 
         The example is queued here.  It is learned with a few hundred others, or when the model is read: a call costs
         microseconds.  New features may come at any time.  New classes may come too, unless a first ``partial_fit``
@@ -88,7 +87,7 @@ class OneExample(LinearBase):
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
         self.check_fitted()
         self._flush()
-        if self._fit.described is not None and isinstance(x, Mapping):
+        if self._fit.described is not None and type(x) is not tuple:
             if self._fit.model is not None or self._fit.phase is not Phase.STREAM:
                 return self.margins_of_record(x)
             row = self._fit.features.find(self._fit.described.row(x, self._fit.features, None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -218,7 +218,8 @@ class Readable(LinearBase):
         columns, names = features.to_columns(slots).tolist(), self._known_names() if given is None else given
         if names is not None and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
-        return [f"x{column}" if names is None else str(names[column]) for column in columns]
+        labels = self.fit_state.labels
+        return [str(labels.get(column, f"x{column}") if names is None else names[column]) for column in columns]
 
     def summary(
         self,
@@ -297,18 +298,18 @@ class Readable(LinearBase):
         self.fit_state.is_sparse = False
         return self
 
-    def margins_of_table(self, frame: Any) -> np.ndarray:
-        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned."""
+    def margins_of_table(self, X: Any) -> np.ndarray:
+        """Return the margins of a data frame, of dicts or of texts, by the columns that were learned."""
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        parts = [self.margins_of(rows) for rows in described.rows(frame, self.fit_state.features, model)]
+        parts = [self.margins_of(rows) for rows in described.rows(X, self.fit_state.features, model)]
         return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
 
-    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
-        """Return the margins of a dict of cells of the table that was learned, as ``predict`` has them."""
+    def margins_of_record(self, x: Any) -> np.ndarray:
+        """Return the margins of a dict of the columns that were learned, or of a text, as ``predict`` has them."""
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        return self.margins_of(described.row(record, self.fit_state.features, model))[0]
+        return self.margins_of(described.row(x, self.fit_state.features, model))[0]
 
     def margins_of(self, matrix: Matrix) -> np.ndarray:
         """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""

@@ -192,7 +192,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
     def _margins(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
-        if self._fit.described is not None and is_table(X):
+        if self._fit.described is not None and self._fit.described.takes(X):
             return self.margins_of_table(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, SeenColumns):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.slots import SeenColumns
 from ..jit.dispatch import U
 from ..streams.features import FINGERPRINT, Hashed
-from ..text.encoding import TextEntries, TextError, raw_texts, text_entries
+from ..text.encoding import TextEntries, encoded
 from ..text.frequencies import counted_on, inverse_frequencies
 from ..text.spec import TFIDF, TextSpec
-from ..util.attributes import shape_of, stored
-
-_ROWS = 1 << 12
-"""The number of texts that are encoded at a time."""
+from ..util.attributes import stored
 
 
 class _Seen:
@@ -66,23 +63,6 @@ class _Seen:
         if self.hashed is not None:
             return self.hashed.place(entries.keys, entries.names_of)[0]
         return self.slots.make_slots(_keys(entries)).astype(np.int64)
-
-
-def _texts(X: Any) -> Any:
-    """Return texts in a form that can be encoded; raise a ValueError for what is no column of texts."""
-    if isinstance(X, str | bytes):
-        raise ValueError("X is one text: give a list of texts.")
-    shape = shape_of(X)
-    if len(shape) > 1:
-        raise ValueError(f"X has the shape {shape}: give one column of texts, such as table['message'].")
-    package = type(X).__module__.partition(".")[0]
-    if isinstance(X, list | tuple) or package == "pyarrow":
-        return list(X) if isinstance(X, tuple) else X
-    if package == "pandas":  # its missing values have several forms
-        return np.where(X.isna(), np.array(None), np.asarray(X, object))
-    if not isinstance(X, Iterable):
-        raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
-    return np.asarray(X, object) if shape else list(X)
 
 
 def _keys(entries: TextEntries) -> np.ndarray:
@@ -259,13 +239,7 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> Iterator[TextEntries]:
         """Yield the features of some texts at a time."""
-        spec, (text, begins, stops) = self._spec(), raw_texts(_texts(X))
-        for start in range(0, max(len(begins), 1), _ROWS):
-            some = slice(start, start + _ROWS)
-            try:
-                yield text_entries((text, begins[some], stops[some]), spec, self.seed)
-            except TextError as error:
-                raise TextError(start + error.row, error.sentence) from None
+        return encoded(X, self._spec(), self.seed)
 
     def _rows(
         self,

@@ -147,6 +147,12 @@ class Description(NamedTuple):
         """Return whether every feature is a column of the table: there are only numbers, none missing so far."""
         return all(column.kind in (NUMBERS, BOOLEAN) and not column.holes for column in self.features)
 
+    @property
+    def texts(self) -> TextSpec | None:
+        """Return the options of the texts, if the only feature is a column of texts; else None."""
+        only = self.features
+        return only[0].text if len(only) == 1 and only[0].kind == TEXT else None
+
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
         found = [column.line() for column in self.columns[:_MOST_LINES]]
@@ -218,6 +224,11 @@ class Description(NamedTuple):
                 by_name[name] = column._replace(kind=kind, missing=how or column.missing, pools=pools)
         found = self._replace(columns=tuple(by_name.values()), target_kind=target_kind, **roles)
         return found if marks is None else found._replace(no_number=tuple(marks[0]), no_category=tuple(marks[1]))
+
+
+def of_texts(spec: TextSpec, **hashing: Any) -> Description:
+    """Return the description of texts that are no table: one column ``text``, and the target ``label``."""
+    return Description((Column(TEXT, TEXT, text=spec),), "label", CATEGORY, **hashing)
 
 
 def spelled(name: str, word: str) -> tuple[str, str | None, bool]:

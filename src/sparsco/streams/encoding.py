@@ -120,9 +120,14 @@ def _texts(cells: Any, column: Column, seed: int) -> TextEntries:
         cells = _decoded(cells)
         return text_entries(cells if _is_text(cells.type) else cells.cast(arrow.string()), column.text, seed)
     except TextError as error:
-        raise CellError(error.row, f"column {name!r} has a text that {error.sentence}") from None
+        raise bad_text(error, column) from None
     except arrow.ArrowException as error:
         raise CellError(0, f"column {name!r} cannot be read as text: {error}") from error
+
+
+def bad_text(error: TextError, column: Column) -> CellError:
+    """Return the error of a text that cannot be read."""
+    return CellError(error.row, f"column {column.name!r} has a text that {error.sentence}")
 
 
 def _side_by_side(parts: Sequence[Part], n: int) -> TextEntries:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import LARGEST
+from ..text.encoding import TextError, text_entries
 from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, TEXT, Column, Description
-from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, text_of
+from .encoding import DAY, WEEKDAYS, CellError, Unknown, bad_text, entries, no_cell, text_of
 from .files import needed
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -41,6 +42,8 @@ def record_entries(
                 values.append(_number(cell, column))
             elif column.kind == DATE and type(cell) in (dt.date, dt.datetime):
                 _add_date(cell, column, names, values)
+            elif column.kind == TEXT and isinstance(cell, str):
+                _add_text(cell, column, names, values)
             else:
                 _add_others(cell, column, description, unknown, names, values)
     except CellError as wrong:
@@ -110,6 +113,16 @@ def _add_date(cell: dt.date, column: Column, names: list[str], values: list[floa
         time = (cell.toordinal() - _EPOCH.toordinal()) * DAY
     names += [column.name, f"{column.name}:month={cell.month}", f"{column.name}:weekday={WEEKDAYS[cell.weekday()]}"]
     values += [float(time - column.origin * DAY) / DAY, 1.0, 1.0]
+
+
+def _add_text(cell: str, column: Column, names: list[str], values: list[float]) -> None:
+    assert column.text is not None
+    try:
+        found = text_entries([cell], column.text)
+    except TextError as error:
+        raise bad_text(error, column) from None
+    names += found.names_of(np.arange(len(found.values)))
+    values += found.values.tolist()
 
 
 def _add_others(

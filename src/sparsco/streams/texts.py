@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..text.encoding import TextError, text_entries
 from ..text.fingerprints import to_name
 from ..text.spec import TextSpec, spec_of
+from .description import Description, listed, of_texts
 from .features import encoder
 from .files import Files, Text, opened
 from .parsed import Parsed, Piece, Pieces
@@ -28,8 +29,11 @@ class LabelledTexts(Pieces):
     """A stream whose rows are texts, each with an optional label.
 
     ``text_options`` are those of a `TextSpec`.  Columns are those of a growing vocabulary, or hashed with
-    ``hash_bits``.
+    ``hash_bits``.  ``description`` takes the place of these options: that of a model of texts, or of a table whose only
+    feature is a column of texts.
     """
+
+    description: Description
 
     def __init__(
         self,
@@ -40,9 +44,20 @@ class LabelledTexts(Pieces):
         signed: bool = True,
         names: Any = None,
         frozen: bool = False,
+        description: Description | None = None,
+        predicts: bool = False,
+        optional: Sequence[str] = (),
     ) -> None:
-        self.text_spec = spec_of(text_options)
-        self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        if description is None:
+            hashing = {} if hash_bits is None else {"hash_bits": hash_bits, "seed": seed, "signed": signed}
+            description = of_texts(spec_of(text_options), **hashing)
+        if description.texts is None:
+            raise ValueError(
+                f"the model was trained on a table with the columns {listed(description.names)}: a text alone is not "
+                "enough."
+            )
+        self.description, self.text_spec = description, description.texts
+        self.encoder = encoder(description.hash_bits, description.seed, description.signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:

@@ -35,7 +35,8 @@ from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
 from ..parts.part import is_record
-from ..streams.description import REFUSE, Description, from_schema
+from ..streams.description import REFUSE, Description, from_schema, of_texts
+from ..text.spec import TextSpec
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
@@ -187,6 +188,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         every = dict(enumerate(features.names))
     elif names is None and model.column_names is not None:
         every = dict(enumerate(model.column_names.tolist()))
+    elif names is None and not every:
+        every, by_name = model.fit_state.labels, model.fit_state.by_name
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     places, labels = used, by_names({} if kind == "names" else every)
     if by_name or kind == "names":
@@ -377,15 +380,22 @@ def restored(content: Mapping[str, Any]) -> Any:
     description = description_of(content)
     if description is not None:
         model.describe(description, None)
+    if content["features"] != "names":
+        model.label_columns(content["names"])
     return model
 
 
 def description_of(content: Mapping[str, Any]) -> Description | None:
     """Return the description of the table that a model has learned, None if it was none; files of before have kinds."""
     reader = content["extra"].get("reader", {})
-    if content.get("description") is not None or "schema" not in reader:
-        return content.get("description")
-    more = {name: reader[name] for name in ("weight", "tag", "hash_bits", "seed", "signed") if name in reader}
+    if content.get("description") is not None:
+        return content["description"]
+    hashing = {name: reader[name] for name in ("hash_bits", "seed", "signed") if name in reader}
+    if isinstance(reader.get("text_options"), TextSpec):
+        return of_texts(reader["text_options"], **hashing)
+    if "schema" not in reader:
+        return None
+    more = hashing | {name: reader[name] for name in ("weight", "tag") if name in reader}
     marks = reader.get("missing_values")
     return from_schema(reader["schema"], reader.get("target"), reader.get("missing", REFUSE), marks, **more)
 

@@ -45,5 +45,8 @@ class Trained(NamedTuple):
     def estimator(self) -> Any:
         """Return the model as a scikit-learn estimator."""
         from ..estimators.sklearn import as_estimator
+        from .labelled_rows import by_name
 
-        return as_estimator(self.model)
+        found = as_estimator(self.model)
+        found.label_columns(self.stream.names, by_name(self.stream))
+        return found

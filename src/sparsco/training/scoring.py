@@ -47,10 +47,9 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if description is not None:
         used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
-        if source == "-":  # a first line does not identify a table; only CSV can come from standard input
-            reader.setdefault("format", "csv")
-    elif "text_options" in content["extra"].get("reader", {}) and source == "-":
-        reader.setdefault("format", "text")
+        if source == "-":  # a first line identifies neither; of tables, only CSV can come from standard input
+            is_lines = "text_options" in content["extra"].get("reader", {})
+            reader.setdefault("format", "text" if is_lines else "csv")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:
