@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -212,6 +213,10 @@ class LinearBase:
 
     def margins_of_record(self, x: Any) -> np.ndarray:
         """Return the margins of a dict of the columns that were learned, or of a text, one per model."""
+        raise NotImplementedError
+
+    def iterate_margins(self, rows: Matrix) -> np.ndarray:
+        """Return the margins of rows, which have slots, at the iterate of the stream under way, (rows, models)."""
         raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------

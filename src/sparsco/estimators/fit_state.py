@@ -11,6 +11,7 @@ import copy
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from operator import is_
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..conversions.reservoir import Reservoir
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
@@ -29,29 +31,8 @@ from ..util.attributes import Restored, add_attributes, attributes, replace_attr
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, with_promise
 from .described import Described
+from .fixed import FIXED, fingerprint
 
-FIXED = (
-    "loss",
-    "alpha",
-    "l1_ratio",
-    "penalty",
-    "optimizer",
-    "conversion",
-    "step_size",
-    "fit_intercept",
-    "standardize",
-    "relaxed",
-    "choose",
-    "cv",
-    "feature_weights",
-    "feature_groups",
-    "storage",
-    "preset",
-    "budget",
-    "target_excess_risk",
-    "calibrate",
-)
-"""The parameters that cannot change while a stream is under way."""
 LEARNED_FIRST = 10
 """So many rows are learned before any is held out."""
 NOT_CONVERTED = "not converted yet"
@@ -151,12 +132,20 @@ class FitState(LifeCycle, Restored):
     """The names of some columns, for a reader of the model: with hashing the first name of a column."""
     by_name: bool = False
     """Whether these names are the features, and the numbers of columns mean nothing elsewhere."""
+    early: Early | None = None
+    """Copies of runs that still collect rows, for predictions meanwhile."""
+    class_since: int = 0
+    """The number of examples up to the first one of the newest class, while rows are collected."""
+    _unchanged: tuple[Any, ...] | None = None
+    """The fixed parameters as they were when they were last compared."""
     tally: Any = None
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
+    scaled: tuple[int, np.ndarray] | None = None
+    """The Platt scaling of the iterate, and the number of rows that were held out when it was fitted."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -179,6 +168,9 @@ class FitState(LifeCycle, Restored):
         self.outputs: int | None = None
         """The number of columns of y; None if y is one-dimensional."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return attributes(self) | {"early": None, "_unchanged": None}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
@@ -192,8 +184,9 @@ class FitState(LifeCycle, Restored):
     def start(self, runs: list[Run], phase: Phase, estimator: Any) -> None:
         """Start to learn with new runs, which were made from the parameters of the estimator."""
         self.runs, self.long, self.model = runs, None, None
+        self.early, self.class_since, self.scaled = None, 0, None
         self.enter(phase)
-        self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        self.settings = {name: fingerprint(getattr(estimator, name)) for name in FIXED}
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
         self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
         self._share_warnings()
@@ -207,8 +200,14 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        now = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
-        return [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
+        given = tuple([getattr(estimator, name) for name in FIXED])
+        if self._unchanged is not None and all(map(is_, given, self._unchanged)):
+            return []
+        now = dict(zip(FIXED, map(fingerprint, given), strict=True))
+        found = [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
+        can_be_edited = any(isinstance(value, np.ndarray | list | dict | set) for value in given)
+        self._unchanged = None if found or can_be_edited else given
+        return found
 
     def feed(
         self,
@@ -324,6 +323,19 @@ class FitState(LifeCycle, Restored):
         if self.long is not None:
             return self.long.weights_at(features, self.long.likely)
         return [run.weights_at(features) for run in self.runs]
+
+    def early_iterates_at(self, features: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the same of a stream that may still collect its first rows: copies of its runs have learned them."""
+        if self.long is not None:
+            return self.iterates_at(features)
+        runs = self.runs
+        if self.has_iterates:
+            self.early = None
+        else:
+            if self.early is None or not self.early.goes_on(runs, self.class_since):
+                self.early = Early(runs, self.class_since)
+            runs = self.early.caught_up(runs)
+        return [run.weights_at(features, often=True) for run in runs]
 
     def selected(self) -> np.ndarray:
         """Return the slots that have a nonzero weight in an iterate."""
@@ -465,15 +477,3 @@ class FitState(LifeCycle, Restored):
     def has_names(self) -> bool:
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
-
-
-def _fingerprint(value: Any) -> Any:
-    """Return a value that differs for different parameters: repr, and for arrays their bytes.
-
-    The repr of a long array leaves out the middle.
-    """
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return repr(value.tolist())
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
-    return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

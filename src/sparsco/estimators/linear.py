@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from ..choice.splits import ByRow
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, check_numbers, margins
+from ..data.rows import Matrix, check_numbers
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
@@ -308,6 +308,7 @@ class LinearModel(OneExample, Readable):
             state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
             if code is not None:
                 self._add_class(code)
+                state.class_since = state.runs[0].examples + 1
             at = first
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
@@ -317,11 +318,7 @@ class LinearModel(OneExample, Readable):
         """
         if not self._fit.has_iterates:
             return None
-        rows = self.find(matrix)
-        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
-        iterates = self._fit.iterates_at(features)
-        parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
-        p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
+        p = self.iterate_margins(self.find(matrix))
         scale = np.ones(len(matrix)) if weights is None else weights
         return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..data.rows import Matrix
+from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
@@ -96,5 +96,11 @@ class OneExample(LinearBase):
         if self._fit.phase is not Phase.STREAM:
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
-        iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]
+        iterates = self._fit.early_iterates_at(row.indices.astype(np.int64))
         return self.arranged(np.concatenate([row.data @ w + b for w, b in iterates]))
+
+    def iterate_margins(self, rows: Matrix) -> np.ndarray:
+        """Return the margins of rows, which have slots, at the iterate of the stream under way, (rows, models)."""
+        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
+        parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in self._fit.early_iterates_at(features)]
+        return np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)

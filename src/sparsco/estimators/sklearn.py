@@ -410,10 +410,11 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
         """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
 
-        While a stream is under way they are those of the iterate, without Platt scaling.
+        While a stream is under way they are those of the iterate.  Platt scaling is then that of the iterate, too; it
+        is fitted again when the rows held out have grown by a tenth.
         """
         is_under_way = self.fit_state.phase is Phase.STREAM
-        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
+        p = (self.iterate_probabilities if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 
