@@ -16,14 +16,13 @@ except ImportError as error:
     raise ImportError("sparsco.river needs River: pip install 'sparsco[river]'.") from error
 
 from .estimators import sklearn
-from .estimators.linear import LinearModel
 from .optimizers.nftrl import NFTRL
 
 
 class Streamed(base.Estimator):
     """A model of River around an estimator of sparsco, which is made at the first example."""
 
-    _model: LinearModel | None = None
+    _model: Any = None
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of the estimator inside."""

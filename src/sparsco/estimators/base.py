@@ -36,6 +36,7 @@ class LinearBase:
     choose: Any = "balanced"
     cv: Any = "auto"
     feature_groups: Any = None
+    schema: Any = None
     calibrate: Any = False
     """What files of before have no value for."""
     _strengths: Any = None
@@ -69,6 +70,7 @@ class LinearBase:
         cv: Any = "auto",
         feature_weights: Any = None,
         feature_groups: Any = None,
+        schema: Any = None,
         storage: str = "auto",
         preset: Any = None,
         budget: int | None = None,
@@ -82,8 +84,7 @@ class LinearBase:
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.penalty = penalty
-        self.optimizer = optimizer
-        self.conversion = conversion
+        self.optimizer, self.conversion = optimizer, conversion
         self.step_size = step_size
         self.max_iter = max_iter
         self.tol = tol
@@ -98,7 +99,7 @@ class LinearBase:
         self.choose = choose
         self.cv = cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage = storage
+        self.schema, self.storage = schema, storage
         self.preset = preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..data.rows import Matrix
-from ..data.slots import Names
+from ..data.rows import Matrix, stack
+from ..data.slots import Names, tidied
 from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
 from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
@@ -83,11 +83,31 @@ class Described:
             with told_of_unknown() as unknown:
                 for record in X:
                     yield _row(record, needed, placing, unknown)
-        elif isinstance(X, str | list | tuple) or is_column(X):
+        else:
+            yield from self._rows_of_columns(X, needed, placing, predicts=True)
+
+    def rows_to_learn(self, X: Any) -> Matrix:
+        """Return the rows of a table, of dicts or of texts; new names get new columns."""
+        placing, needed = self._to_grow(), self.description._replace(target=None, weight=None, tag=None)
+        if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
+            parts = [_row(record, needed, placing, None) for record in X]
+        else:
+            parts = list(self._rows_of_columns(X, needed, placing, predicts=False))
+        return joined_rows(parts, len(placing))
+
+    def _rows_of_columns(self, X: Any, needed: Description, placing: Encoder, predicts: bool) -> Iterator[Matrix]:
+        if isinstance(X, str | list | tuple) or is_column(X):
             yield from _rows_of_texts(X, _texts(self.description), placing)
         else:
-            stream = TableStream(X, description=needed, names=placing, predicts=True)
+            stream = TableStream(X, description=needed, names=placing, predicts=predicts)
             yield from (chunk.matrix for chunk in stream)
+
+    def _to_grow(self) -> Encoder:
+        """Return the encoder of rows to learn."""
+        if self._growing is None:
+            found = self.description
+            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
+        return self._growing
 
     def row(self, x: Any, features: Any, model: Converted | None) -> Matrix:
         """Return a dict or a text as one row; a column that a dict does not have is missing."""
@@ -97,10 +117,7 @@ class Described:
 
     def to_learn(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns and values of a dict or a text; new names get new columns."""
-        if self._growing is None:
-            found = self.description
-            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
-        row = _row(self._record(x), self.description, self._growing, None)
+        row = _row(self._record(x), self.description, self._to_grow(), None)
         return row.indices.astype(np.int64), row.data
 
     def _record(self, x: Any) -> Mapping[str, Any]:
@@ -114,6 +131,17 @@ class Described:
                 f"dict {{{self.description.features[0].name!r}: text}}."
             )
         return {self.description.features[0].name: x}
+
+
+def joined_rows(parts: Sequence[Matrix], d: int) -> Matrix:
+    """Return rows to learn one below the other, sorted by column as ``learn_one`` has them.
+
+    Raise a ValueError if there are none.
+    """
+    if not parts:
+        raise ValueError("X has no rows: there is nothing to learn from.")
+    indptr, columns, values, *_ = stack(parts)
+    return Matrix(*tidied(np.diff(indptr), columns.astype(np.int64), values.copy()), d).of_width(d)
 
 
 @contextlib.contextmanager

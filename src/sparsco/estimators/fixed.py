@@ -22,6 +22,7 @@ FIXED = (
     "cv",
     "feature_weights",
     "feature_groups",
+    "schema",
     "storage",
     "preset",
     "budget",

@@ -178,7 +178,7 @@ class Readable(LinearBase):
         Features that are the same as another, or strongly correlated with one, or that never vary, are named.
         """
         _ = self._stability
-        names = self._known_names()
+        names = self.known_names()
 
         def named(features: list[Any]) -> list[str]:
             numbers = {each for each in features if isinstance(each, int)}
@@ -200,7 +200,7 @@ class Readable(LinearBase):
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
-    def _known_names(self) -> Any:
+    def known_names(self) -> Any:
         """Return the names of all columns: of the data frame, or of the features of a table; None if there are none."""
         described = self.fit_state.described
         names = None if described is None else described.known_names()
@@ -215,7 +215,7 @@ class Readable(LinearBase):
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
-        columns, names = features.to_columns(slots).tolist(), self._known_names() if given is None else given
+        columns, names = features.to_columns(slots).tolist(), self.known_names() if given is None else given
         if names is not None and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         labels = self.fit_state.labels

@@ -20,9 +20,9 @@ from sklearn.utils.validation import (
 
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
-from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .fit_state import Phase, unchanged_on_error
+from .frames import Framed
 from .held_out import by_row_of
 from .hints import Hinted
 from .linear import LinearModel
@@ -32,7 +32,7 @@ from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
+class Estimator(Viewed, Framed, SelectorMixin, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -51,8 +51,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (rows, features)
-            The rows.
+        X : array, sparse matrix or data frame of shape (rows, features)
+            The rows.  A data frame of numbers is an array with names.  One that has categories, dates, texts or missing
+            cells is read by a description of its columns (docs/tables.md).
         y : array
             The target of each row.
         sample_weight : array of shape (rows,), optional
@@ -128,11 +129,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
-        if grows and not reset and self._fit.described is not None and is_table(X):
-            raise ValueError(
-                "this model learned a table by the description of its columns, which partial_fit does not use: go on "
-                "with dicts (learn_one), or with sparsco train --update."
-            )
+        if self.reads_by_description(X, reset):
+            rows, y = self.rows_by_description(X, y, reset)
+            return rows, *_checked_targets(y, sample_weight, rows.indptr[1:], grows)
         if grows and not reset and isinstance(self._fit.features, Columns):
             shape = shape_of(X)
             if len(shape) == 2 and shape[1] > self.n_features_in_:
@@ -149,16 +148,10 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             reset=reset,
             multi_output=self._takes_columns,
         )
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, X, may_be_zero=grows)
         if reset:
             self.forget(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))
-        for name, data in (("y", y), ("sample_weight", weights)):
-            if data is not None and data.dtype.kind == "f":
-                check_numbers(data, name)
-        return matrix, y, weights
+        return matrix, *_checked_targets(y, sample_weight, X, grows)
 
     @property
     def feature_names_(self) -> np.ndarray:
@@ -172,11 +165,13 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
+        if self._fit.described is not None and (known := self.known_names()) is not None:
+            return np.array(known[: self.n_features_in_], object)
         return _check_feature_names_in(self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.has_names:
+        if self.__sklearn_is_fitted__() and (self._fit.has_names or self._fit.described is not None):
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
@@ -204,6 +199,17 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _checked_targets(
+    y: np.ndarray, sample_weight: Any, X: Any, may_be_zero: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return targets and weights of the rows X, of which all numbers are finite."""
+    weights = None if sample_weight is None else checked_weights(sample_weight, X, may_be_zero)
+    for name, data in (("y", y), ("sample_weight", weights)):
+        if data is not None and data.dtype.kind == "f":
+            check_numbers(data, name)
+    return y, weights
 
 
 def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
@@ -336,6 +342,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The groups of features, for ``penalty="group"`` and ``"sparse-group"``: a label for each column, or a dict from
         names of features to labels, where a feature that is not named is a group of its own.  "columns" takes the text
         before the first "=" of a name: ``job=cook`` belongs to ``job``.
+    schema : dict, optional
+        The kinds of columns of a data frame, as in :func:`sparsco.train`: {"message": "text", "zip": "category"}.  The
+        types of the columns decide for the others (docs/tables.md).
     storage : {"auto", "all", "seen"}
         "all": the training state has room for every column of X.  "seen": it has room only for columns that occurred,
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and

@@ -119,6 +119,9 @@ def train(
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
     reader = {**(reader or {}), **options}
+    schema = (settings or {}).get("schema") if model is None else model.schema
+    if schema is not None:  # that of an estimator is that of its reader
+        reader.setdefault("schema", schema)
     run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
     run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
