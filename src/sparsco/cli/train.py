@@ -228,6 +228,8 @@ def _to_update(
     reader = read_alike(content, reader)
     if (description := model_files.description_of(content)) is not None:
         reader |= {"description": description}
+        counts = model.fit_state.described.known_counts() if model.fit_state.described is not None else {}
+        reader |= {"counts": counts} if counts else {}
     return model, reader, content["extra"].get("names"), content["features"] == "names"
 
 

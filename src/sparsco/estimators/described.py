@@ -13,9 +13,10 @@ from ..data.slots import Names, tidied
 from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
 from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
-from ..streams.records import record_entries
+from ..streams.frequencies import Counted
+from ..streams.records import record_entries, record_texts
 from ..streams.tables import TableStream, is_table
-from ..text.encoding import encoded
+from ..text.encoding import TextEntries, encoded, joined
 from ..text.spec import TextSpec
 from ..util.attributes import attributes, shape_of
 from ..util.notices import warn
@@ -25,19 +26,40 @@ from .converted import Converted
 class Described:
     """The columns of the tables that a model takes, and the names of its features in the order of its columns.
 
-    ``names`` is None where names are hashed, and where the model has them itself.
+    ``names`` is None where names are hashed, and where the model has them itself.  ``counts`` are the frequencies of
+    texts, for columns whose values depend on them.
     """
 
+    counts: Mapping[str, Any] = {}
     _made: tuple[Any, Any, Encoder, Description] | None = None
     _growing: Encoder | None = None
     """The encoder of rows to learn, which may bring new names."""
+    _counted: Counted | None = None
+    """The frequencies of texts, which grow where texts are learned."""
 
-    def __init__(self, description: Description, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        description: Description,
+        names: Sequence[str] | None = None,
+        counts: Mapping[str, Any] | None = None,
+    ) -> None:
         self.description, self.names = description, None if names is None else list(names)
+        self.counts = counts or {}
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
-        return attributes(self) | {"_made": None, "_growing": None}
+        return attributes(self) | {"_made": None, "_growing": None, "_counted": None, "counts": self.known_counts()}
+
+    def known_counts(self) -> Mapping[str, Any]:
+        """Return the frequencies of texts so far, by column."""
+        return self.counts if self._counted is None else self._counted.counts()
+
+    def _frequencies(self) -> Counted:
+        if self._counted is None:
+            found = self.description
+            hashing = None if found.hash_bits is None else encoder(found.hash_bits, found.seed, found.signed)
+            self._counted = Counted(found.counted, hashing, self.counts)
+        return self._counted
 
     def known_names(self) -> list[str] | None:
         """Return the names of the features in the order of the columns; None where the model has them, or none."""
@@ -82,7 +104,7 @@ class Described:
         if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
             with told_of_unknown() as unknown:
                 for record in X:
-                    yield _row(record, needed, placing, unknown)
+                    yield self._row(record, needed, placing, unknown)
         else:
             yield from self._rows_of_columns(X, needed, placing, predicts=True)
 
@@ -90,17 +112,24 @@ class Described:
         """Return the rows of a table, of dicts or of texts; new names get new columns."""
         placing, needed = self._to_grow(), self.description._replace(target=None, weight=None, tag=None)
         if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
-            parts = [_row(record, needed, placing, None) for record in X]
+            parts = [self._row(record, needed, placing, None) for record in X]
         else:
             parts = list(self._rows_of_columns(X, needed, placing, predicts=False))
         return joined_rows(parts, len(placing))
 
     def _rows_of_columns(self, X: Any, needed: Description, placing: Encoder, predicts: bool) -> Iterator[Matrix]:
         if isinstance(X, str | list | tuple) or is_column(X):
-            yield from _rows_of_texts(X, _texts(self.description), placing)
+            spec = _texts(self.description)
+            for found in encoded(X, spec, placing.seed):
+                if spec.counts:
+                    found = self._frequencies().weighted(self.description.features[0].name, found, not predicts)
+                yield _placed(found, placing)
         else:
-            stream = TableStream(X, description=needed, names=placing, predicts=predicts)
+            counts = self.known_counts()
+            stream = TableStream(X, description=needed, names=placing, predicts=predicts, counts=counts)
             yield from (chunk.matrix for chunk in stream)
+            if not predicts and needed.counted:
+                self.counts, self._counted = stream.counts, None
 
     def _to_grow(self) -> Encoder:
         """Return the encoder of rows to learn."""
@@ -113,12 +142,29 @@ class Described:
         """Return a dict or a text as one row; a column that a dict does not have is missing."""
         placing, needed = self._reading(features, model)
         with told_of_unknown() as unknown:
-            return _row(self._record(x), needed, placing, unknown)
+            return self._row(self._record(x), needed, placing, unknown)
 
     def to_learn(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns and values of a dict or a text; new names get new columns."""
-        row = _row(self._record(x), self.description, self._to_grow(), None)
+        row = self._row(self._record(x), self.description, self._to_grow(), None)
         return row.indices.astype(np.int64), row.data
+
+    def _row(
+        self, record: Mapping[str, Any], description: Description, placing: Encoder, unknown: Unknown | None
+    ) -> Matrix:
+        """Return a dict as one row, to predict if there is a record of what is ``unknown``, else to learn."""
+        names, values = record_entries(record, description, unknown)
+
+        def names_of(entries: np.ndarray) -> list[str]:
+            return [names[entry] for entry in entries.tolist()]
+
+        keys = fingerprints(names, placing.seed)
+        found = TextEntries(np.array([0, len(names)]), keys, np.array(values, np.float64), names_of)
+        if description.counted:
+            texts, counted = record_texts(record, description, placing.seed), self._frequencies()
+            parts = [counted.weighted(name, each, unknown is None) for name, each in texts.items()]
+            found = joined([found, *parts])
+        return _placed(found, placing)
 
     def _record(self, x: Any) -> Mapping[str, Any]:
         """Return a dict itself, and a text as the cell of the only column."""
@@ -175,16 +221,6 @@ def _texts(description: Description) -> TextSpec:
     return description.texts
 
 
-def _rows_of_texts(X: Any, spec: TextSpec, placing: Encoder) -> Iterator[Matrix]:
-    for indptr, keys, values, names_of in encoded(X, spec, placing.seed):
-        yield Matrix(*rows_of(placing, np.diff(indptr), keys, values, names_of), len(placing))
-
-
-def _row(record: Mapping[str, Any], description: Description, placing: Encoder, unknown: Unknown | None) -> Matrix:
-    names, values = record_entries(record, description, unknown)
-
-    def names_of(entries: np.ndarray) -> list[str]:
-        return [names[entry] for entry in entries.tolist()]
-
-    keys, data = fingerprints(names, placing.seed), np.array(values, np.float64)
-    return Matrix(*rows_of(placing, np.array([len(names)]), keys, data, names_of), len(placing))
+def _placed(found: TextEntries, placing: Encoder) -> Matrix:
+    indptr, keys, values, names_of = found
+    return Matrix(*rows_of(placing, np.diff(indptr), keys, values, names_of), len(placing))

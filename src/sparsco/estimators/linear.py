@@ -337,9 +337,11 @@ class LinearModel(OneExample, Readable):
         """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
 
-    def describe(self, description: Description, names: Sequence[str] | None) -> None:
-        """Set the columns of the tables that the model takes, and the names of its columns."""
-        self._fit.described = Described(description, names)
+    def describe(
+        self, description: Description, names: Sequence[str] | None, counts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Set the columns of the tables that the model takes, the names of its columns, and frequencies of texts."""
+        self._fit.described = Described(description, names, counts)
 
     def label_columns(self, names: Mapping[int, str], by_name: bool = False) -> None:
         """Set the names of columns for readers of the model; ``by_name`` means that these names are the features."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import LARGEST
-from ..text.encoding import TextError, text_entries
+from ..text.encoding import TextEntries, TextError, text_entries
 from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, TEXT, Column, Description
-from .encoding import DAY, WEEKDAYS, CellError, Unknown, bad_text, entries, no_cell, text_of
+from .encoding import DAY, WEEKDAYS, CellError, Unknown, bad_text, counted_texts, entries, no_cell, text_of
 from .files import needed
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -29,7 +29,10 @@ def record_entries(
     names: list[str] = []
     values: list[float] = []
     try:
+        counted = description.counted
         for column in sorted(description.features, key=lambda each: each.kind == TEXT):  # as in tables: texts come last
+            if column.name in counted:
+                continue
             cell: Any = record.get(column.name)
             if isinstance(cell, np.generic):
                 cell = cell.item()
@@ -49,6 +52,24 @@ def record_entries(
     except CellError as wrong:
         raise ValueError(f"x: {wrong.sentence}.") from None
     return names, values
+
+
+def record_texts(record: Mapping[str, Any], description: Description, seed: int = 0) -> dict[str, TextEntries]:
+    """Return the features of the columns of texts that are counted, by column, of one record."""
+
+    def cells(name: str) -> Any:
+        cell = record.get(name)
+        return needed("pyarrow", "tables").array([None if is_missing(cell) else cell])
+
+    counted = description.counted
+    try:
+        if all(isinstance(record.get(name), str) for name in counted):
+            return {name: text_entries([record[name]], spec, seed) for name, spec in counted.items()}
+        return counted_texts(cells, description, seed)
+    except CellError as wrong:
+        raise ValueError(f"x: {wrong.sentence}.") from None
+    except TextError as error:
+        raise ValueError(f"x: the text {error.sentence}.") from None
 
 
 def is_missing(cell: Any) -> bool:

@@ -34,6 +34,11 @@ class TextEntries(NamedTuple):
     values: np.ndarray
     names_of: NamesOf
 
+    def head(self, rows: int) -> TextEntries:
+        """Return the first rows."""
+        indptr = self.indptr[: rows + 1]
+        return TextEntries(indptr, self.keys[: indptr[-1]], self.values[: indptr[-1]], self.names_of)
+
 
 class Tokens(NamedTuple):
     """The folded tokens of some texts: their bytes, starts and ends, and the number of tokens before each text."""

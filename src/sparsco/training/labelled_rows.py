@@ -96,7 +96,7 @@ def labels(y: np.ndarray) -> np.ndarray:
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
-    own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
+    own = ("cache", "counts", *(IN_DESCRIPTION if stream.description is not None else ()))
     found = {name: option for name, option in options.items() if name not in own}
     source = stream.source if isinstance(stream, CachedStream) else stream
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
@@ -109,7 +109,8 @@ def describe(model: Any, stream: Stream) -> None:
         return
     names = stream.names if by_name(stream) else None
     every = [] if names is None else [names[column] for column in range(len(names))]
-    model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
+    own = None if names is None or model.fit_state.has_names else every
+    model.describe(description.learned(every), own, stream.counts)
 
 
 def by_name(stream: Stream) -> bool:

@@ -36,7 +36,7 @@ from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
 from ..parts.part import is_record
 from ..streams.description import REFUSE, Description, from_schema, of_texts
-from ..text.spec import TextSpec
+from ..text.spec import TFIDF, TextSpec
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
@@ -218,6 +218,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "names": {column: every[column] for column in places.tolist() if column in every},
         "column_names": None if kind == "names" else model.column_names,
         "description": None if described is None else described.description,
+        "counts": _counts(described),
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
@@ -295,6 +296,13 @@ def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
         outcome |= {"choice": choice, "nonzeros": small["summary"]["nonzeros"], "selected": model.n_selected_}
     extra = {"reader": content["extra"].get("reader", {})} | ({"training": outcome} if outcome else {})
     return small | {"extra": extra}
+
+
+def _counts(described: Any) -> dict[str, Any] | None:
+    """Return the frequencies of texts that predictions need: those of columns with tf-idf; None if there are none."""
+    needed = {} if described is None else described.description.counted
+    found = {} if described is None else described.known_counts()
+    return {name: each for name, each in found.items() if needed[name].weighting == TFIDF} or None
 
 
 def _refuse_others(model: Any) -> None:
@@ -379,7 +387,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.take_class_weights(calibration["class_weights"])
     description = description_of(content)
     if description is not None:
-        model.describe(description, None)
+        model.describe(description, None, content.get("counts"))
     if content["features"] != "names":
         model.label_columns(content["names"])
     return model

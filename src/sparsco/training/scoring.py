@@ -47,6 +47,7 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if description is not None:
         used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
+        reader |= {"counts": content["counts"]} if content.get("counts") else {}
         if source == "-":  # a first line identifies neither; of tables, only CSV can come from standard input
             is_lines = "text_options" in content["extra"].get("reader", {})
             reader.setdefault("format", "text" if is_lines else "csv")
