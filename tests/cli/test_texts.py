@@ -95,6 +95,8 @@ def test_a_model_of_a_column_needs_that_column_alone(folder, capsys):
     ("options", "sentence"),
     [
         (("--text", "body"), "schema names the column 'body', but there are id, label, message"),
+        (("--text", "label"), "column 'label' is the target and cannot be a text, too: name another column"),
+        (("--text", "id", "--tag", "id"), "column 'id' is the tag and cannot be a text, too"),
         (("--text", "message", "--ngrams", "2-1"), "ngrams must be a pair (low, high) with 1 <= low <= high"),
         (("--text", "message", "--ngrams", "x"), "'x' is not a range such as 1-2"),
     ],

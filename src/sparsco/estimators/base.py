@@ -212,6 +212,10 @@ class LinearBase:
         """Return the weight of each row by its target; None if all weights are 1."""
         return None
 
+    def with_class_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        """Return the weights of rows times the weights of their classes as of now; the rows are not counted."""
+        return weights
+
     def margins_of_record(self, x: Any) -> np.ndarray:
         """Return the margins of a dict of the columns that were learned, or of a text, one per model."""
         raise NotImplementedError

@@ -132,6 +132,8 @@ class FitState(LifeCycle, Restored):
     """The names of some columns, for a reader of the model: with hashing the first name of a column."""
     by_name: bool = False
     """Whether these names are the features, and the numbers of columns mean nothing elsewhere."""
+    hash_seed: int | None = None
+    """The seed of the hash, if names were hashed with signs."""
     early: Early | None = None
     """Copies of runs that still collect rows, for predictions meanwhile."""
     class_since: int = 0

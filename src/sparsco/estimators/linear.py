@@ -343,9 +343,12 @@ class LinearModel(OneExample, Readable):
         """Set the columns of the tables that the model takes, the names of its columns, and frequencies of texts."""
         self._fit.described = Described(description, names, counts)
 
-    def label_columns(self, names: Mapping[int, str], by_name: bool = False) -> None:
-        """Set the names of columns for readers of the model; ``by_name`` means that these names are the features."""
-        self._fit.labels, self._fit.by_name = names, by_name
+    def label_columns(self, names: Mapping[int, str], by_name: bool = False, hash_seed: int | None = None) -> None:
+        """Set the names of columns for readers of the model; ``by_name`` means that these names are the features.
+
+        ``hash_seed`` is the seed of names that were hashed with signs.
+        """
+        self._fit.labels, self._fit.by_name, self._fit.hash_seed = names, by_name, hash_seed
 
     def name_features(self, names: dict[int, Any]) -> None:
         """Replace the columns of a finished model by features with these names."""

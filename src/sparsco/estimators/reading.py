@@ -12,6 +12,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..error_control.scores import StabilityPaths
 from ..problem.state import check_room
+from ..streams.features import signs_of
 from .base import LinearBase
 from .converted import named_promise
 from .intervals import intervals_of, table_of
@@ -220,6 +221,15 @@ class Readable(LinearBase):
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         labels = self.fit_state.labels
         return [str(labels.get(column, f"x{column}") if names is None else names[column]) for column in columns]
+
+    def signs_of_slots(self, slots: np.ndarray) -> dict[int, float]:
+        """Return the sign that hashing gave to the named feature of each slot; 1 without hashing."""
+        state, every = self.fit_state, slots.tolist()
+        if state.hash_seed is None:
+            return dict.fromkeys(every, 1.0)
+        names = [state.labels.get(column, "") for column in state.features.to_columns(slots).tolist()]
+        signs = np.where([bool(name) for name in names], signs_of(names, state.hash_seed), 1.0)
+        return dict(zip(every, signs.tolist(), strict=True))
 
     def summary(
         self,

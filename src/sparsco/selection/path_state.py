@@ -22,6 +22,9 @@ HELD_ROWS = 20_000
 class PathState(LifeCycle):
     """The state of the fit of a path, which owns it."""
 
+    has_class_weights = False
+    """Whether the weights of rows already have those of their classes in them."""
+
     def __init__(self, learner: Any = None, share: float = 0.0) -> None:
         """Start with a learner.
 
@@ -117,7 +120,9 @@ class PathState(LifeCycle):
         return drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
 
     def judge(self, rows: Rows) -> Judged:
-        """Evaluate the iterates on rows before these are learned."""
+        """Evaluate the iterates on rows before these are learned, by their weights and those of their classes."""
+        matrix, y, weights = rows
+        rows = matrix, y, self.learner.with_class_weights(y, weights)
         found = judged_before(self.learner, Unseen.of(self.learner, rows))
         if not self.share:
             self.judged += found
@@ -131,7 +136,9 @@ class PathState(LifeCycle):
         models = solved(learner, ends, self.polished)
         if self.held:
             matrices, targets, weights = zip(*self.held, strict=True)
-            rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
+            y, own = np.concatenate(targets), np.concatenate(weights)
+            own = own if self.has_class_weights else learner.with_class_weights(y, own)
+            rows = stack(list(matrices)), y, own
             found = judged(learner, margins_by(learner.find(rows[0]), converted(ends)), *rows[1:])
         self.model = Path(learner.shell(), models, found.summary())
 

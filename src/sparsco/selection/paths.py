@@ -23,7 +23,7 @@ from ..estimators.sklearn import SparseClassifier, as_estimator
 from ..estimators.views import Viewed
 from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside
-from .judging import Judged, Unseen, judged, judged_before
+from .judging import Judged, Unseen, judged
 from .learning import polished
 from .linear_path import LinearPath
 
@@ -94,7 +94,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=True)
             placed, codes, weights = learner.begin_rows(matrix, y, weights)
             self._begin(learner, self._share(len(y)))
-            own = np.ones(len(y)) if weights is None else weights
+            own, self._fit.has_class_weights = np.ones(len(y)) if weights is None else weights, True
             with steps_shown(type(self).__name__, learner.verbose):
                 learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
                 self._fit.go_on(Phase.BATCH)
@@ -150,7 +150,8 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=first, grows=True)
             named = iter([classes])
             for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False):
-                self._fit.judged += judged_before(learner, Unseen.of(learner, to_judge))
+                if to_judge is not None:
+                    self._fit.judge(to_judge)
                 self._take(matrix, y, weights, rows, False, next(named, None))
         return self
 

@@ -170,6 +170,12 @@ class Tabular(Pieces):
             if name is not None and name not in types:
                 there = listed(list(types), 20)
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
+        for role, name in roles:
+            if name is not None and schema.get(name) == TEXT:
+                raise StreamError(
+                    f"{source}: column {name!r} is the {role} and cannot be a text, too: name another column (text=, "
+                    "--text)."
+                )
         columns = tuple(
             self._column(name, type, source) for name, type in types.items() if name not in (target, weight, tag)
         )

@@ -11,7 +11,7 @@ from ..data.rows import Matrix, stack
 from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
-from ..streams.features import Vocabulary
+from ..streams.features import Hashed, Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.texts import LabelledTexts
 
@@ -111,6 +111,20 @@ def describe(model: Any, stream: Stream) -> None:
     every = [] if names is None else [names[column] for column in range(len(names))]
     own = None if names is None or model.fit_state.has_names else every
     model.describe(description.learned(every), own, stream.counts)
+
+
+def hash_seed(stream: Stream) -> int | None:
+    """Return the seed of the hash that gave names their columns and signs; None without one."""
+    if isinstance(stream, CacheStream):
+        return seed_in(stream.identity()["options"])
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    hashed = source.encoder if isinstance(source, Pieces) else None
+    return seed_in(hashed.settings()) if isinstance(hashed, Hashed) else None
+
+
+def seed_in(options: Mapping[str, Any]) -> int | None:
+    """Return the seed of a hash with signs among the options of a reader; None without one."""
+    return options.get("seed", 0) if options.get("hash_bits") is not None and options.get("signed", True) else None
 
 
 def by_name(stream: Stream) -> bool:

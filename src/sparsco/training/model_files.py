@@ -40,6 +40,7 @@ from ..text.spec import TFIDF, TextSpec
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
+from .labelled_rows import seed_in
 from .model_checks import FEATURES, TASKS, check, used_columns
 
 _OF_THE_ROWS = ("task", "rows", "passes", "seconds", "features", "notes", "warnings", "table", "classes")
@@ -389,8 +390,14 @@ def restored(content: Mapping[str, Any]) -> Any:
     if description is not None:
         model.describe(description, None, content.get("counts"))
     if content["features"] != "names":
-        model.label_columns(content["names"])
+        model.label_columns(content["names"], hash_seed=hash_seed_of(content))
     return model
+
+
+def hash_seed_of(content: Mapping[str, Any]) -> int | None:
+    """Return the seed of the hash that gave the features of a model their columns and signs; None without one."""
+    description = description_of(content)
+    return seed_in(content["extra"].get("reader", {}) if description is None else description._asdict())
 
 
 def description_of(content: Mapping[str, Any]) -> Description | None:
