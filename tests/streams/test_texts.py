@@ -206,3 +206,11 @@ def test_partitions_learn_all_words_of_a_column(tmp_path):
     fitted = fit(model, [str(path) for path in paths], reader={"target": "label", "text": "message"})
     assert {"good", "bad", "word0", "word1"} <= set(fitted.feature_names_)
     assert {line.name for line in fitted.summary().lines} <= {"good", "bad"}
+
+
+def test_a_text_may_look_like_another_format(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("ham\ta table | with a bar\nspam\t1:2 3:4\n")
+    assert examples(path)[1] == ["ham", "spam"]
+    path.write_text("1\t|f a b\n-1\t|f c\n")
+    assert examples(path)[1] == [1.0, -1.0]

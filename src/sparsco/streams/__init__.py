@@ -196,6 +196,9 @@ def _format_of(path: str) -> str:
         raise ValueError(f"{path} is a folder: give it alone, or a pattern for the files in it.")
     line = first_line(path)
     head = line.split()
+    label, tab, _ = line.partition(b"\t")
+    if tab and b"|" not in label and not _is_number(label):
+        return "text"  # whatever is in the text
     if any(b"|" in word for word in head):
         return "vw"
     if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):
