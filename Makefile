@@ -18,14 +18,15 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help docs demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
+.PHONY: help docs demo test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration bench-crosses reproduce clean
 
 help:
-	@echo "make demo           train on generated data, print a table, write $(REPORT)"
+	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
 	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
+	@echo "make release-check   build wheel and sdist, install each in a clean environment, run every command and docstring"
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          ours and other packages side by side, hours; BENCH=--quick under a minute; writes bench.html"
 	@echo "make bench-engine   the engine's own speed, as ratios measured in one interleaved run"
@@ -39,6 +40,7 @@ help:
 	@echo "make bench-selection false discoveries beside what was promised, and other packages, hours; SELECTION='run --cells text-*'"
 	@echo "make bench-texts     raw texts to models beside scikit-learn's vectorizers, on real data found through SPARSCO_DATA"
 	@echo "make bench-calibration calibration errors before and after, on real data found through SPARSCO_DATA, two minutes"
+	@echo "make bench-crosses  planted interactions that crosses find, and what crosses cost, one minute"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
@@ -86,6 +88,9 @@ test-numba: $(OLDEST_STAMP)
 	SPARSCO_STOCK_PIPELINE=0 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS)
 	SPARSCO_STOCK_PIPELINE=1 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(COMPILER_TESTS)
 
+release-check:
+	$(PYTHON) tests/release/check_release.py
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
@@ -123,6 +128,9 @@ bench-selection: $(STAMP)
 
 bench-texts: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/texts.py $(TEXTS)
+
+bench-crosses: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/crosses.py
 
 bench-calibration: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py

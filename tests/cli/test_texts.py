@@ -9,7 +9,7 @@ import pytest
 
 from sparsco import load
 from sparsco.cli import main
-from sparsco.training import model_files
+from sparsco.training import model_fields, model_files
 
 
 def made(count=1500):
@@ -116,6 +116,6 @@ def test_a_model_of_texts_can_go_on_learning(folder, capsys):
     before = model_files.read("a.model")
     assert run(capsys, *train, "--update", "a.model", "--text", "message")[0] == 0
     after = model_files.read("a.model")
-    one, other = (model_files.description_of(each) for each in (before, after))
+    one, other = (model_fields.description_of(each) for each in (before, after))
     assert one == other and [each.text.lengths for each in one.features] == [(1, 2)]
     assert after["extra"]["names"] == before["extra"]["names"]

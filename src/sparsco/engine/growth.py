@@ -5,8 +5,10 @@ What is new has the state of something that was there from the start and has not
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..data.rows import Matrix
 from ..parts.compatibility import models_reason, refuse
 from ..penalties import is_of_fixed_width
 from ..problem.state import Problem, padded, widened
@@ -40,6 +42,17 @@ def add_features(run: Run, d: int) -> None:
     run.state = run.optimizer.layout.grow(run.problem, run.state, room)
     run.windows.grow(room)
     run.problem = run.problem._replace(d=room)
+
+
+def rewrite_rows(run: Run, rewritten: Callable[[Matrix], Matrix]) -> None:
+    """Replace the rows that a run keeps: those that are collected, or the pilot and the samples."""
+    if run.pilot is None:
+        run.collected = [(rewritten(matrix), y, weights) for matrix, y, weights in run.collected]
+        return
+    run.pilot_rows = run.pilot_rows._replace(matrix=rewritten(run.pilot_rows.matrix))
+    for sample in (run.reservoir, run.polished_rows):
+        if sample is not None:
+            sample.rewrite(rewritten)
 
 
 def add_models(run: Run, targets: Any) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, stack
 from ..data.slots import Names, tidied
 from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
 from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
 from ..streams.frequencies import Counted
-from ..streams.records import record_entries, record_texts
+from ..streams.records import record_entries, record_offset, record_texts
 from ..streams.tables import TableStream, is_table
 from ..text.encoding import TextEntries, encoded, joined
 from ..text.spec import TextSpec
@@ -84,7 +85,10 @@ class Described:
             else:
                 placing, used = encoder(names=names, frozen=True), names
                 if model is not None:
-                    used = [names[column] for column in np.unique(model.coef.indices).tolist()]
+                    columns = np.unique(model.coef.indices)
+                    if isinstance(features, Crossed):  # a cross needs the columns of its parents
+                        columns = features.parents_of(features.to_columns(columns))
+                    used = [names[column] for column in columns.tolist()]
             needed = found.only(used if model is not None else None, labelled=False)
             made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
         return made[2], made[3]
@@ -95,39 +99,53 @@ class Described:
             return isinstance(X[0], Mapping) or is_text(X[0])
         return isinstance(X, str) or is_table(X) or is_column(X)
 
-    def rows(self, X: Any, features: Any, model: Converted) -> Iterator[Matrix]:
-        """Yield the rows of a table, of dicts or of texts, some at a time.
+    def offset_of(self, x: Any) -> float | None:
+        """Return the offset of a dict; None if the table had no column for it."""
+        return record_offset(x, self.description) if isinstance(x, Mapping) else None
 
-        Other columns than those with a weight need not be there.
+    def rows(
+        self, X: Any, features: Any, model: Converted, own_offset: bool = True
+    ) -> Iterator[tuple[Matrix, np.ndarray | None]]:
+        """Yield the rows of a table, of dicts or of texts, some at a time, with their offsets if they have some.
+
+        Other columns than those with a weight need not be there.  The column of the offset is read if ``own_offset``.
         """
         placing, needed = self._reading(features, model)
+        needed = needed if own_offset else needed._replace(offset=None)
         if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
             with told_of_unknown() as unknown:
                 for record in X:
-                    yield self._row(record, needed, placing, unknown)
+                    offset = self.offset_of(record) if own_offset else None
+                    yield self._row(record, needed, placing, unknown), None if offset is None else np.array([offset])
         else:
             yield from self._rows_of_columns(X, needed, placing, predicts=True)
 
-    def rows_to_learn(self, X: Any) -> Matrix:
-        """Return the rows of a table, of dicts or of texts; new names get new columns."""
+    def rows_to_learn(self, X: Any) -> tuple[Matrix, np.ndarray | None]:
+        """Return the rows of a table, of dicts or of texts, and their offsets; new names get new columns."""
         placing, needed = self._to_grow(), self.description._replace(target=None, weight=None, tag=None)
         if isinstance(X, list | tuple) and isinstance(X[0], Mapping):
             parts = [self._row(record, needed, placing, None) for record in X]
+            own = [self.offset_of(record) for record in X]
+            offsets = None if needed.offset is None else np.array(own, np.float64)
         else:
-            parts = list(self._rows_of_columns(X, needed, placing, predicts=False))
-        return joined_rows(parts, len(placing))
+            found = list(self._rows_of_columns(X, needed, placing, predicts=False))
+            parts, some = [part for part, _ in found], [offset for _, offset in found if offset is not None]
+            offsets = np.concatenate(some) if some else None
+        return joined_rows(parts, len(placing)), offsets
 
-    def _rows_of_columns(self, X: Any, needed: Description, placing: Encoder, predicts: bool) -> Iterator[Matrix]:
+    def _rows_of_columns(
+        self, X: Any, needed: Description, placing: Encoder, predicts: bool
+    ) -> Iterator[tuple[Matrix, np.ndarray | None]]:
         if isinstance(X, str | list | tuple) or is_column(X):
             spec = _texts(self.description)
             for found in encoded(X, spec, placing.seed):
                 if spec.counts:
                     found = self._frequencies().weighted(self.description.features[0].name, found, not predicts)
-                yield _placed(found, placing)
+                yield _placed(found, placing), None
         else:
             counts = self.known_counts()
             stream = TableStream(X, description=needed, names=placing, predicts=predicts, counts=counts)
-            yield from (chunk.matrix for chunk in stream)
+            yield from ((chunk.matrix, chunk.offsets) for chunk in stream)
             if not predicts and needed.counted:
                 self.counts, self._counted = stream.counts, None
 

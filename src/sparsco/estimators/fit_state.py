@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from operator import is_
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.reservoir import Reservoir
+from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
@@ -29,9 +29,10 @@ from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs, with_promise
+from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
-from .fixed import FIXED, fingerprint
+from .fixed import FIXED, changed_since, fingerprint
+from .row_offsets import checked_offset
 
 LEARNED_FIRST = 10
 """So many rows are learned before any is held out."""
@@ -144,6 +145,12 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    noted_at_once: int = 1024
+    """The number of examples of ``learn_one`` that are learned at once."""
+    has_offset: bool = False
+    """Whether rows have an offset."""
+    noted_offsets: Sequence[float] = ()
+    """The offsets of the examples that ``learn_one`` has queued, if they have some."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
     scaled: tuple[int, np.ndarray] | None = None
@@ -202,13 +209,7 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        given = tuple([getattr(estimator, name) for name in FIXED])
-        if self._unchanged is not None and all(map(is_, given, self._unchanged)):
-            return []
-        now = dict(zip(FIXED, map(fingerprint, given), strict=True))
-        found = [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
-        can_be_edited = any(isinstance(value, np.ndarray | list | dict | set) for value in given)
-        self._unchanged = None if found or can_be_edited else given
+        found, self._unchanged = changed_since(self.settings, estimator, self._unchanged)
         return found
 
     def feed(
@@ -353,13 +354,19 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
+    def note(self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and type(x) is not tuple:
+            offset = self.described.offset_of(x) if offset is None else offset
             x = self.described.to_learn(x)
+        if (offset is not None) != self.has_offset:
+            had = "an" if self.has_offset else "no"
+            raise ValueError(f"the examples so far had {had} offset: give one to all, or to none.")
         self.features.note(x)
         try:
+            own = () if offset is None else checked_offset(offset, 1).tolist()
             self.noted.append(target(y))  # type: ignore[union-attr]
+            self.noted_offsets = [*self.noted_offsets, *own] if own else self.noted_offsets
         except BaseException:
             self.features.unnote()
             raise
@@ -369,12 +376,14 @@ class FitState(LifeCycle, Restored):
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
+        self.noted_offsets = self.noted_offsets[: len(self.noted)]
 
-    def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the queued examples as rows and targets, and empty the queue."""
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        """Return the queued examples as rows, targets and offsets, and empty the queue."""
         y, matrix = np.array(self.noted), self.features.drain()
-        self.noted = []
-        return matrix, y
+        offset = np.array(self.noted_offsets) if self.has_offset else None
+        self.noted, self.noted_offsets = [], ()
+        return matrix, y, offset
 
     # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -384,6 +393,14 @@ class FitState(LifeCycle, Restored):
             runs = self.begun()
             answers = None if self.long is None else finish_long_stream(self.long, runs)
             self.take(convert_runs(runs, answers), arranged)
+
+    def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with those of fewer features, which are learned on first use."""
+        assert self.model is not None
+        if self.model.sizes is None:
+            sizes = tuple(each.arranged(arranged) for each in sizes_of(self.begun()))
+            self.model = self.model._replace(sizes=sizes, columns=None)  # they have further features
+        return self.model
 
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
@@ -399,18 +416,13 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        sizes = (
-            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
-            for each in model.sizes
-        )
-        coef, intercept = arranged(model.coef), arranged(model.intercept)
         if model.stability is not None:
             model = with_promise(model, self.labels_of)
-        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+        self.model = model.arranged(arranged)
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""
-        if self.has_names:
+        if self.lists_features:
             return [str(self.features.names[slot]) for slot in slots]
         return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
@@ -479,3 +491,8 @@ class FitState(LifeCycle, Restored):
     def has_names(self) -> bool:
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
+
+    @property
+    def lists_features(self) -> bool:
+        """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
+        return isinstance(self.features, Names | Crossed)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_consistent_length
 
-from ..data.rows import Matrix
+from ..data.rows import Matrix, check_numbers
 from ..streams.files import needed
 from ..streams.tables import TableStream, as_arrow, is_table
 from .described import Described, joined_rows
@@ -29,8 +29,9 @@ class Framed(LinearModel):
             raise ValueError(f"schema names columns of a data frame, and X is a {type(X).__name__}: leave it out.")
         return is_table(X) and (self.schema is not None or not _has_numbers_alone(X))
 
-    def rows_by_description(self, X: Any, y: Any, reset: bool) -> tuple[Matrix, np.ndarray]:
-        """Return the rows and targets of a data frame; ``reset`` starts a new fit."""
+    def rows_by_description(self, X: Any, y: Any, reset: bool) -> tuple[Matrix, np.ndarray, Any]:
+        """Return the rows, targets and offsets of a data frame; ``reset`` starts a new fit."""
+        offsets = None
         if reset:
             stream = TableStream(X, target=None, schema=self.schema)
             assert stream.encoder is not None
@@ -43,11 +44,11 @@ class Framed(LinearModel):
         else:
             described = self._fit.described
             assert described is not None
-            rows = described.rows_to_learn(X)
+            rows, offsets = described.rows_to_learn(X)
         y = _check_y(y, multi_output=self._takes_columns, estimator=self)
         check_consistent_length(rows.indptr[1:], y)
         self.n_features_in_ = max(rows.d, 0 if reset else self.n_features_in_)
-        return rows, y
+        return rows, y, offsets
 
 
 def _has_numbers_alone(X: Any) -> bool:
@@ -64,3 +65,24 @@ def _is_number(column: Any) -> bool:
     if column.null_count or not (is_.is_integer(kind) or is_.is_floating(kind) or is_.is_boolean(kind)):
         return False
     return not is_.is_floating(kind) or not np.isnan(column.to_numpy()).any()
+
+
+def checked_targets(
+    y: np.ndarray, sample_weight: Any, X: Any, may_be_zero: bool
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return targets and weights of the rows X, of which all numbers are finite."""
+    weights = None if sample_weight is None else checked_weights(sample_weight, X, may_be_zero)
+    for name, data in (("y", y), ("sample_weight", weights)):
+        if data is not None and data.dtype.kind == "f":
+            check_numbers(data, name)
+    return y, weights
+
+
+def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
+    """Return the weights of the rows as numbers.
+
+    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
+    """
+    if may_be_zero and not np.any(sample_weight):
+        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

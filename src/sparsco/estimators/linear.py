@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..choice.splits import ByRow
+from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, check_numbers
 from ..data.slots import Columns, Names, SeenColumns
@@ -27,15 +28,11 @@ from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Converted, convert_runs
+from .crossing import CrossLearning
 from .described import Described
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import (
-    by_column,
-    check_parameters,
-    new_runs,
-    tolerance,
-)
+from .parameters import by_column, check_parameters, new_runs, tolerance
 from .passes import are_solved, counted_rows, rows_for_start, run_passes
 from .reading import Readable
 
@@ -45,7 +42,7 @@ _MANY_COLUMNS = 1 << 20
 """The number of columns from which ``storage="auto"`` has room only for columns that occur, if that number is known."""
 
 
-class LinearModel(OneExample, Readable):
+class LinearModel(CrossLearning, OneExample, Readable):
     """A linear model that learns in passes and in streams; the base of the classifier and the regressor."""
 
     # ---- all rows at once ------------------------------------------------------------------------------------------
@@ -233,16 +230,21 @@ class LinearModel(OneExample, Readable):
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        cross: Cross | None = None,
+        naming: Naming | None = None,
     ) -> Self:
         """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
         of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
+        ``cross`` are the crosses of a new stream, and ``naming`` has the names of columns, which crosses need.
         """
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
+                self.begin_crosses(cross)
+            self.name_crossed(naming)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
         return self
@@ -275,6 +277,8 @@ class LinearModel(OneExample, Readable):
             codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
             y = _at_rows(codes, order, len(y))
             weights = None if own is None else _at_rows(own, order, len(y))
+        if isinstance(self._fit.features, Crossed):
+            return self._learn_crossed(matrix, y, weights, first, is_repeat_pass, order)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
@@ -316,11 +320,15 @@ class LinearModel(OneExample, Readable):
 
         The result is None before there is an iterate.
         """
+        found, scale = self.judge_rows(matrix, y), np.ones(len(matrix)) if weights is None else weights
+        return None if found is None else (float((scale * found[0]).sum()), float((scale * found[1]).sum()))
+
+    def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
         if not self._fit.has_iterates:
             return None
         p = self.iterate_margins(self.find(matrix))
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
+        return self.row_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
@@ -377,7 +385,7 @@ class LinearModel(OneExample, Readable):
 
     def drop_training(self, why: str) -> None:
         """Keep the converted model only; ``why`` is the reason why it cannot go on."""
-        self.convert()
+        self.convert_with_sizes()
         self._fit.drop_training(why)
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
@@ -394,7 +402,7 @@ class LinearModel(OneExample, Readable):
 
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """Return a copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
-        if self.fit_state.has_names:
+        if self.fit_state.lists_features:
             raise ValueError("with_weights needs one number per column, but the features of this model have names.")
         twin, features = copy.deepcopy(self), Columns()
         twin.drop_training("with_weights() left the training state behind")
@@ -409,15 +417,16 @@ class LinearModel(OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
+        sizes = self.convert_with_sizes().sizes if self.n_selected_ > k else ()
         solved = self.convert_with_columns()
-        if not solved.sizes and self.n_selected_ > k:
-            raise ValueError(
-                "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
-            )
         if self.n_selected_ > k:
-            stored = [each for each in solved.sizes if each.size <= k]
+            if not sizes:
+                raise ValueError(
+                    "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
+                )
+            stored = [each for each in sizes if each.size <= k]
             if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
+                raise ValueError(f"k={k}: the smallest model that is stored has {sizes[0].size} features.")
             fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
@@ -450,7 +459,7 @@ class LinearModel(OneExample, Readable):
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()
-        self.convert()
+        self.convert_with_sizes()
         model = self.twin(self._fit.clone())
         model.drop_training(
             "a pickle made after fit holds no training state (warm_start=True before fit would have kept it)"
@@ -480,7 +489,7 @@ def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarr
 
 def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]))
+    every = np.zeros((n, *values.shape[1:]), values.dtype)
     every[rows] = values
     return every
 

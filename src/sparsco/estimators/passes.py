@@ -9,6 +9,7 @@ import numpy as np
 from ..data.randomness import Purpose
 from ..data.rows import Matrix
 from ..engine.run import Run
+from ..offsets import numbers_of
 from ..penalties import GroupL1
 from ..problem.state import Problem
 from ..solver.group_newton import GroupNewton
@@ -45,7 +46,7 @@ def _mixture(codes: np.ndarray, problem: Problem) -> float:
     """Return twice the share of the rows that are not of the most frequent class, at most 1; for numbers 1."""
     if not problem.loss.classifies:
         return 1.0
-    counts = np.bincount(codes.astype(np.int64))
+    counts = np.bincount(numbers_of(codes).astype(np.int64))
     return float(np.clip(2.0 * (1.0 - counts.max() / len(codes)), 1e-6, 1.0))
 
 

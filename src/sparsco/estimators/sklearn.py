@@ -9,30 +9,33 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    _check_sample_weight,
     _get_feature_names,
     check_is_fitted,
     validate_data,
 )
 
-from ..data.rows import Matrix, as_matrix, check_numbers
+from ..data.crosses import Crossed
+from ..data.rows import Matrix, as_matrix
 from ..data.slots import Columns, SeenColumns
+from ..offsets import numbers_of, with_offset
 from ..util.attributes import shape_of, stored
 from .fit_state import Phase, unchanged_on_error
-from .frames import Framed
+from .frames import Framed, checked_targets
 from .held_out import by_row_of
 from .hints import Hinted
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
+from .row_offsets import checked_offset, shifted
 from .tasks import LinearClassifier, LinearRegressor
-from .views import Viewed
+from .views import ViewedModel
 
 
-class Estimator(Viewed, Framed, SelectorMixin, Hinted):
+class Estimator(ViewedModel, Framed, SelectorMixin, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -46,6 +49,7 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
         coef_init: Any = None,
         intercept_init: Any = None,
         groups: Any = None,
+        offset: Any = None,
     ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
@@ -63,6 +67,9 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
         groups : array of shape (rows,), optional
             The group of each row: a patient, a session, a document.  When alpha is chosen, rows of one group are never
             learned and judged by in the same split.
+        offset : array of shape (rows,), optional
+            A number for each row that is added to its margin: for rates the logarithm of the exposure, for a second
+            model the margin of the first.  See docs/offsets.md.
 
         Returns
         -------
@@ -80,18 +87,18 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
             goes_on = bool(self.warm_start) and self._goes_on()
             if goes_on:
                 self._flush()
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
-            by_row = by_row_of(self.cv, X, y, groups)
-            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row)
+            matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
+            by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
+            self.fit_rows(matrix, targets, weights, goes_on, (coef_init, intercept_init), by_row)
             self.convert()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=first, grows=True)
+            matrix, y, weights = self.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
             self._learn_next(matrix, y, weights, first, classes)
         return self
 
@@ -116,8 +123,8 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
+    def _note(self, x: Any, y: Any, offset: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset)
         names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
@@ -126,12 +133,14 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
                 raise ValueError(_nameless(width, len(names)))
 
     def check_rows(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
+        """Return rows, targets with their offsets, and weights, validated by scikit-learn; ``reset`` starts anew."""
         if self.reads_by_description(X, reset):
-            rows, y = self.rows_by_description(X, y, reset)
-            return rows, *_checked_targets(y, sample_weight, rows.indptr[1:], grows)
+            rows, y, own = self.rows_by_description(X, y, reset)
+            offset = own if offset is None else offset
+            y, weights = checked_targets(y, sample_weight, rows.indptr[1:], grows)
+            return rows, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
         if grows and not reset and isinstance(self._fit.features, Columns):
             shape = shape_of(X)
             if len(shape) == 2 and shape[1] > self.n_features_in_:
@@ -151,7 +160,8 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
         if reset:
             self.forget(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))
-        return matrix, *_checked_targets(y, sample_weight, X, grows)
+        y, weights = checked_targets(y, sample_weight, X, grows)
+        return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
 
     @property
     def feature_names_(self) -> np.ndarray:
@@ -161,7 +171,7 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
         """
         check_is_fitted(self)
         self._flush()
-        if self._fit.has_names:
+        if self._fit.lists_features:
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
@@ -171,7 +181,7 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and (self._fit.has_names or self._fit.described is not None):
+        if self.__sklearn_is_fitted__() and (self._fit.lists_features or self._fit.described is not None):
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
@@ -179,47 +189,34 @@ class Estimator(Viewed, Framed, SelectorMixin, Hinted):
 
     def _get_support_mask(self) -> np.ndarray:
         coef = self.convert().coef
+        if self._fit.lists_features:
+            return np.isin(np.arange(coef.shape[1]), coef.indices)
         used = self._fit.features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
 
-    def _margins(self, X: Any) -> np.ndarray:
+    def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
         if self._fit.described is not None and self._fit.described.takes(X):
-            return self.margins_of_table(X)
+            return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if isinstance(self._fit.features, Crossed):
+            return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T
-        return (p.toarray() if sp.issparse(p) else p) + model.intercept
+        return self._at((p.toarray() if sp.issparse(p) else p) + model.intercept, offset)
+
+    def _at(self, p: np.ndarray, offset: Any) -> np.ndarray:
+        """Return margins at the offsets of the rows."""
+        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self.classifies)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _checked_targets(
-    y: np.ndarray, sample_weight: Any, X: Any, may_be_zero: bool
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return targets and weights of the rows X, of which all numbers are finite."""
-    weights = None if sample_weight is None else checked_weights(sample_weight, X, may_be_zero)
-    for name, data in (("y", y), ("sample_weight", weights)):
-        if data is not None and data.dtype.kind == "f":
-            check_numbers(data, name)
-    return y, weights
-
-
-def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
-    """Return the weights of the rows as numbers.
-
-    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
-    """
-    if may_be_zero and not np.any(sample_weight):
-        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def _nameless(columns: int, named: int) -> str:
@@ -233,33 +230,37 @@ def _nameless(columns: int, named: int) -> str:
 class MarginClassifier(ClassifierMixin, Margins):
     """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
-    _margins: Callable[[Any], np.ndarray]
+    _margins: Callable[..., np.ndarray]
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X)
+        p = self._margins(X, offset)
         if len(self.classes_) > 2:
             return p
         return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most likely label of each row."""
-        return self.labels_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the most likely label of each row; ``offset`` is added to the margins."""
+        return self.labels_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, (rows, classes).
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the probabilities of the classes, (rows, classes); ``offset`` is added to the margins.
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
         own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
-        return self.probabilities_of(self._margins(X))
+        return self.probabilities_of(self._margins(X, offset))
 
     @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, offset))
 
 
 class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
@@ -401,7 +402,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
@@ -413,17 +414,18 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
 
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         """
-        return self._partial_fit(X, y, sample_weight, classes)
+        return self._partial_fit(X, y, sample_weight, offset, classes)
 
     @available_if(has_probabilities)
-    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, offset: float | None = None) -> dict[Any, float]:
         """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
 
         While a stream is under way they are those of the iterate.  Platt scaling is then that of the iterate, too; it
         is fitted again when the rows held out have grown by a tenth.
         """
         is_under_way = self.fit_state.phase is Phase.STREAM
-        p = (self.iterate_probabilities if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
+        shares = self.iterate_probabilities if is_under_way else self.probabilities_of
+        p = shares(self._margins_one(x, offset)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 
@@ -434,8 +436,9 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     ----------
     loss : str or a loss record
         One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
-        "epsilon_insensitive"), "quantile", "poisson".  "quantile" is the median; ``sparsco.losses.Quantile(q)`` is for
-        other quantiles.  "poisson" is for counts; ``predict`` gives their mean, exp of the margin.
+        "epsilon_insensitive"), "quantile", "poisson", "gamma", "tweedie".  "quantile" is the median;
+        ``sparsco.losses.Quantile(q)`` is for other quantiles.  "poisson" is for counts, "gamma" for amounts above zero,
+        "tweedie" for sums of amounts (``Tweedie(power)``); ``predict`` gives their mean, exp of the margin.
     alpha, l1_ratio, penalty, optimizer, conversion, step_size, max_iter, tol and others
         As in :class:`SparseClassifier`, without ``class_weight``; the notes there apply too.
 
@@ -456,16 +459,23 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, and never fewer.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, offset)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted target of each row, (rows,) or (rows, outputs)."""
-        return self.predictions_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the predicted target of each row, (rows,) or (rows, outputs).
+
+        ``offset`` is added to the margins.  Without it a rate is that of one unit of exposure.
+        """
+        return self.predictions_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of variance explained (R^2) of the predictions."""
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

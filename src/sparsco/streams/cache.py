@@ -28,7 +28,7 @@ from ..util.notices import warn
 from .description import Description, from_json
 from .files import files_of, is_same
 from .frequencies import packed, unpacked
-from .protocol import Chunk, Position, Stream, StreamError
+from .protocol import Chunk, Position, Stream, StreamError, column_of
 
 VERSION = 2
 MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
@@ -39,7 +39,7 @@ _PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
 """The regions and lanes of a checksum."""
-_FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
+_FIELDS = ("indptr", "indices", "data", "y", "weights", "offsets", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
@@ -66,8 +66,7 @@ class CacheStream(Stream):
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
         self.description = from_json(self.manifest.get("description"))  # caches of before have none
         self.counts = unpacked(self.manifest.get("counts") or {})
-        bits = self.identity()["options"].get("hash_bits")
-        self.hashed_to = 0 if bits is None else 1 << bits
+        self.hashed_to = 0 if (bits := self.identity()["options"].get("hash_bits")) is None else 1 << bits
 
     def _damaged(self) -> StreamError:
         return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
@@ -143,6 +142,7 @@ class CacheStream(Stream):
             block["first"],
             block["position"],
             block["read"],
+            offsets=held.get("offsets"),
         )
 
 
@@ -194,8 +194,9 @@ class Writer:
             codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
             y = np.array(codes, np.int64)
         arrays = {"indptr": chunk.indptr, "indices": chunk.indices, "data": chunk.data, "y": y}
-        if chunk.weights is not None:
-            arrays["weights"] = chunk.weights
+        arrays |= {
+            name: each for name, each in (("weights", chunk.weights), ("offsets", chunk.offsets)) if each is not None
+        }
         if chunk.tags is not None:
             raw = [tag.encode("utf-8", "surrogateescape") for tag in chunk.tags]
             arrays["tags"] = np.frombuffer(b"".join(raw), np.uint8)
@@ -263,14 +264,14 @@ def joined(chunks: list[Chunk]) -> Chunk:
     """Return several chunks as one."""
     indptr, indices, data, _, _ = stack([chunk.matrix for chunk in chunks])
     last = chunks[-1]
-    weights, tags = None, None
-    if any(chunk.weights is not None for chunk in chunks):
-        each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
-        weights = np.concatenate(each)
+    weights = column_of([(chunk.rows, chunk.weights) for chunk in chunks], 1.0)
+    offsets = column_of([(chunk.rows, chunk.offsets) for chunk in chunks], 0.0)
+    tags = None
     if any(chunk.tags is not None for chunk in chunks):
         tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
     y = np.concatenate([chunk.y for chunk in chunks])
-    return Chunk(indptr, indices, data, last.d, y, weights, tags, chunks[0].first, last.position, last.read)
+    rest = y, weights, tags, chunks[0].first, last.position, last.read
+    return Chunk(indptr, indices, data, last.d, *rest, offsets=offsets)
 
 
 class CachedStream(Stream):

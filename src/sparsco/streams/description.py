@@ -118,8 +118,8 @@ class Column(NamedTuple):
 class Description(NamedTuple):
     """The columns of a table, their roles, and how the names of features become columns of a model.
 
-    ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight`` and ``tag``
-    name the columns with another role.
+    ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight``, ``tag`` and
+    ``offset`` name the columns with another role.
     """
 
     columns: tuple[Column, ...]
@@ -132,6 +132,9 @@ class Description(NamedTuple):
     hash_bits: int | None = None
     seed: int = 0
     signed: bool = True
+    offset: str | None = None
+    logs_offset: bool = False
+    """Whether the offset is the logarithm of its column, such as an exposure."""
 
     @property
     def features(self) -> list[Column]:
@@ -140,8 +143,8 @@ class Description(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns that are read: features, target, weight and tag."""
-        roles = (self.target, self.weight, self.tag)
+        """Return the names of the columns that are read: features, target, weight, tag and offset."""
+        roles = (self.target, self.weight, self.tag, self.offset)
         return [*(column.name for column in self.features), *(name for name in roles if name is not None)]
 
     @property
@@ -164,6 +167,8 @@ class Description(NamedTuple):
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
         found = [column.line() for column in self.columns[:_MOST_LINES]]
+        if self.offset is not None:
+            found.insert(0, f"{self.offset}: offset" + ", its logarithm" * self.logs_offset)
         rest = [column.kind for column in self.columns[_MOST_LINES:]]
         if rest:
             counts = ", ".join(f"{rest.count(kind):,} {kind}" for kind in dict.fromkeys(rest))
@@ -195,7 +200,7 @@ class Description(NamedTuple):
             return self
         values: dict[str, list[str]] = {column.name: [] for column in self.columns if column.kind == CATEGORY}
         known = set(names)
-        for name in known:
+        for name in known if values else ():  # words are many, and no category
             at = name.find("=")
             while at >= 0:
                 if name[:at] in values:
@@ -237,6 +242,17 @@ class Description(NamedTuple):
 def of_texts(spec: TextSpec, **hashing: Any) -> Description:
     """Return the description of texts that are no table: one column ``text``, and the target ``label``."""
     return Description((Column(TEXT, TEXT, text=spec),), "label", CATEGORY, **hashing)
+
+
+def offset_column(given: str | None, columns: Collection[str]) -> tuple[str | None, bool]:
+    """Return the column of an offset, and whether its logarithm is taken.
+
+    >>> offset_column("log(exposure)", ["exposure", "age"]), offset_column("log(a)", ["log(a)"])
+    (('exposure', True), ('log(a)', False))
+    """
+    if given is None or given in columns or not (given.startswith("log(") and given.endswith(")")):
+        return given, False
+    return given[4:-1].strip(), True
 
 
 def spelled(name: str, word: str) -> tuple[str, str | None, bool]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..text.encoding import TextEntries, joined
 from ..text.fingerprints import NamesOf
-from .features import Encoder, Hashed, rows_of
+from .features import Encoder, Hashed, Vocabulary, rows_of
 from .files import Text
 from .frequencies import Counted
 from .protocol import Chunk, Position, Stream, StreamError
@@ -30,6 +30,7 @@ class Parsed(NamedTuple):
     error: tuple[int, str] | None = None
     texts: Mapping[str, TextEntries] | None = None
     """The features of columns of texts whose values depend on the texts before, by column."""
+    offsets: np.ndarray | None = None
 
     @classmethod
     def none(cls, error: tuple[int, str] | None = None) -> Parsed:
@@ -92,6 +93,11 @@ class Pieces(Stream):
     def names(self) -> Mapping[int, str]:
         return {} if self.encoder is None else self.encoder.names
 
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        if isinstance(self.encoder, Vocabulary):
+            return self.encoder.names_of(columns)
+        return super().names_of(columns)
+
     def recall(self, names: Mapping[int, str]) -> None:
         if self.encoder is not None:
             self.encoder.recall(names)
@@ -123,7 +129,8 @@ class Pieces(Stream):
                 (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+                rest = parsed.y, parsed.weights, parsed.tags, first, position, read
+                yield Chunk(indptr, indices, data, d, *rest, offsets=parsed.offsets)
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """Return CSR arrays and the number of features; called in order, since features may be added."""

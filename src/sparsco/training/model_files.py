@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from .. import __version__
 from ..conversions.choose import SizedModel
+from ..data.crosses import Crossed
 from ..data.slots import Names
 from ..error_control.scores import StabilityPaths
 from ..estimators.converted import Converted, by_names, with_promise
@@ -35,13 +36,12 @@ from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
 from ..parts.part import is_record
-from ..streams.description import REFUSE, Description, from_schema, of_texts
-from ..text.spec import TFIDF, TextSpec
+from ..text.spec import TFIDF
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
-from .labelled_rows import seed_in
-from .model_checks import FEATURES, TASKS, check, used_columns
+from .model_checks import FEATURES, TASKS, check, crossed_in, used_columns
+from .model_fields import description_of, hash_seed_of
 
 _OF_THE_ROWS = ("task", "rows", "passes", "seconds", "features", "notes", "warnings", "table", "classes")
 """The results of a training run that hold for a smaller model, too."""
@@ -178,22 +178,19 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False) -> dict[str, Any]:
     """Return the fields of the file format for a model."""
     _refuse_others(model)
+    model.convert_with_sizes()
     solved = model.convert_with_columns()
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
-    every: Any = names or {}
     described = model.fit_state.described
-    if names is None and described is not None and described.names is not None:
-        every, by_name = dict(enumerate(described.names)), True
-    if isinstance(features, Names):
-        every = dict(enumerate(features.names))
-    elif names is None and model.column_names is not None:
-        every = dict(enumerate(model.column_names.tolist()))
-    elif names is None and not every:
-        every, by_name = model.fit_state.labels, model.fit_state.by_name
+    every, by_name = _names_to_store(model, names, by_name)
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     places, labels = used, by_names({} if kind == "names" else every)
-    if by_name or kind == "names":
+    crosses = None
+    if isinstance(features, Crossed):
+        (places, crosses), width = features.stored(used), 1 << 62
+        every = dict(zip(places.tolist(), features.called(used), strict=True))
+    elif by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
         if unnamed:
             raise ValueError(f"by_name=True: column {unnamed[0]} has a weight and no name in names.")
@@ -217,7 +214,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "intervals": _intervals(solved, lambda slots: places[np.searchsorted(used, features.to_columns(slots))]),
         "calibration": _calibration(model, solved),
         "names": {column: every[column] for column in places.tolist() if column in every},
-        "column_names": None if kind == "names" else model.column_names,
+        "crosses": crosses,
+        "column_names": None if kind in ("names", "crossed") else model.column_names,
         "description": None if described is None else described.description,
         "counts": _counts(described),
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
@@ -299,6 +297,20 @@ def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
     return small | {"extra": extra}
 
 
+def _names_to_store(model: LinearModel, names: Mapping[int, str] | None, by_name: bool) -> tuple[Any, bool]:
+    """Return the names of columns that are known, and whether they are the features."""
+    every, described, features = names or {}, model.fit_state.described, model.fit_state.features
+    if names is None and described is not None and described.names is not None:
+        every, by_name = dict(enumerate(described.names)), True
+    if isinstance(features, Names):
+        return dict(enumerate(features.names)), by_name
+    if names is None and model.column_names is not None:
+        return dict(enumerate(model.column_names.tolist())), by_name
+    if names is None and not every:
+        return model.fit_state.labels, model.fit_state.by_name
+    return every, by_name
+
+
 def _counts(described: Any) -> dict[str, Any] | None:
     """Return the frequencies of texts that predictions need: those of columns with tf-idf; None if there are none."""
     needed = {} if described is None else described.description.counted
@@ -354,9 +366,11 @@ def _described(value: Any) -> Any:
 def restored(content: Mapping[str, Any]) -> Any:
     """Return a linear model that predicts as the saved one did; ``content`` is as ``read`` returns it."""
     model = TASKS[content["task"]](**content["settings"])
-    features, used, width = FEATURES[content["features"]](), used_columns(content), content["n_features"]
-    slots = used
-    if isinstance(features, Names) or features.seen:  # slots for the features that have a weight
+    used, width, kind = used_columns(content), content["n_features"], FEATURES[content["features"]]
+    features, slots = crossed_in(content) if kind is Crossed else kind(), used
+    if isinstance(features, Crossed):
+        slots = features.slots_of(used)
+    elif isinstance(features, Names) or features.seen:  # slots for the features that have a weight
         slots, features = np.arange(len(used)), features.of(used, width, content["names"])
     else:
         features.width = width
@@ -388,31 +402,12 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.take_class_weights(calibration["class_weights"])
     description = description_of(content)
     if description is not None:
-        model.describe(description, None, content.get("counts"))
-    if content["features"] != "names":
+        crosses = content.get("crosses")
+        names = list(crosses["names"]) if crosses is not None and crosses["by_name"] else None
+        model.describe(description, names, content.get("counts"))
+    if content["features"] not in ("names", "crossed"):
         model.label_columns(content["names"], hash_seed=hash_seed_of(content))
     return model
-
-
-def hash_seed_of(content: Mapping[str, Any]) -> int | None:
-    """Return the seed of the hash that gave the features of a model their columns and signs; None without one."""
-    description = description_of(content)
-    return seed_in(content["extra"].get("reader", {}) if description is None else description._asdict())
-
-
-def description_of(content: Mapping[str, Any]) -> Description | None:
-    """Return the description of the table that a model has learned, None if it was none; files of before have kinds."""
-    reader = content["extra"].get("reader", {})
-    if content.get("description") is not None:
-        return content["description"]
-    hashing = {name: reader[name] for name in ("hash_bits", "seed", "signed") if name in reader}
-    if isinstance(reader.get("text_options"), TextSpec):
-        return of_texts(reader["text_options"], **hashing)
-    if "schema" not in reader:
-        return None
-    more = hashing | {name: reader[name] for name in ("weight", "tag") if name in reader}
-    marks = reader.get("missing_values")
-    return from_schema(reader["schema"], reader.get("target"), reader.get("missing", REFUSE), marks, **more)
 
 
 def _restored_sizes(
