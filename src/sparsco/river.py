@@ -8,8 +8,6 @@ River is optional: `pip install 'sparsco[river]'`.  Nothing else imports this mo
 
 from __future__ import annotations
 
-import copy
-import warnings
 from typing import Any
 
 try:
@@ -17,18 +15,14 @@ try:
 except ImportError as error:
     raise ImportError("sparsco.river needs River: pip install 'sparsco[river]'.") from error
 
-from .engine.run import PILOT_ROWS
 from .estimators import sklearn
-from .estimators.linear import LinearModel
 from .optimizers.nftrl import NFTRL
 
 
 class Streamed(base.Estimator):
     """A model of River around an estimator of sparsco, which is made at the first example."""
 
-    _model: LinearModel | None = None
-    _early: LinearModel | None = None
-    """A copy that has learned most of the first examples, of which the model itself still collects more."""
+    _model: Any = None
 
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of the estimator inside."""
@@ -49,28 +43,6 @@ class Streamed(base.Estimator):
         if self._model is None:
             self._model = kind(**self._settings())
         self._model.learn_one(x, y)
-
-    def _predicting(self) -> Any:
-        """Return the estimator that predicts.
-
-        A run collects its first 1000 examples before it learns them.  Until then a copy predicts, which has learned at
-        least 9/10 of the examples so far: to learn them anew for every prediction would take milliseconds.
-        """
-        model = self._model
-        assert model is not None
-        n, early = model.fit_state.examples, self._early
-        if n >= PILOT_ROWS:
-            self._early = None
-            return model
-        has_all_labels = early is not None and len(early.fit_state.codes) == len(model.fit_state.codes)
-        if early is None or not has_all_labels or 9 * n > 10 * early.fit_state.examples:
-            _ = model.t_  # learns the examples that wait
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of few examples; the model itself warns
-                state = model.fit_state.clone(model.fit_state.begun())
-            state.features, state.noted = copy.deepcopy(state.features), None
-            self._early = model.twin(state)
-        return self._early
 
     def mutate(self, new_attrs: dict[str, Any]) -> None:
         """Change parameters in place, for the examples from here on."""
@@ -139,15 +111,15 @@ class SparseClassifier(Streamed, base.Classifier):
 
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the most likely label of one example; None before anything was learned."""
-        return None if self._model is None else self._predicting().predict_one(x)
+        return None if self._model is None else self._model.predict_one(x)
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each label that was seen, of one example; empty before anything was learned."""
         if self._model is None:
             return {}
-        if not self._predicting().has_probabilities:
+        if not self._model.has_probabilities:
             raise NotImplementedError(f"loss={self.loss!r} gives no probabilities: choose 'logistic'.")
-        return self._predicting().predict_proba_one(x)
+        return self._model.predict_proba_one(x)
 
 
 class SparseRegressor(Streamed, base.Regressor):
@@ -184,4 +156,4 @@ class SparseRegressor(Streamed, base.Regressor):
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """Return the predicted number of one example; 0 before anything was learned."""
-        return 0.0 if self._model is None else self._predicting().predict_one(x)
+        return 0.0 if self._model is None else self._model.predict_one(x)

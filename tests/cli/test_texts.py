@@ -9,7 +9,7 @@ import pytest
 
 from sparsco import load
 from sparsco.cli import main
-from sparsco.training import model_files
+from sparsco.training import model_fields, model_files
 
 
 def made(count=1500):
@@ -95,6 +95,8 @@ def test_a_model_of_a_column_needs_that_column_alone(folder, capsys):
     ("options", "sentence"),
     [
         (("--text", "body"), "schema names the column 'body', but there are id, label, message"),
+        (("--text", "label"), "column 'label' is the target and cannot be a text, too: name another column"),
+        (("--text", "id", "--tag", "id"), "column 'id' is the tag and cannot be a text, too"),
         (("--text", "message", "--ngrams", "2-1"), "ngrams must be a pair (low, high) with 1 <= low <= high"),
         (("--text", "message", "--ngrams", "x"), "'x' is not a range such as 1-2"),
     ],
@@ -114,6 +116,6 @@ def test_a_model_of_texts_can_go_on_learning(folder, capsys):
     before = model_files.read("a.model")
     assert run(capsys, *train, "--update", "a.model", "--text", "message")[0] == 0
     after = model_files.read("a.model")
-    one, other = (model_files.description_of(each) for each in (before, after))
+    one, other = (model_fields.description_of(each) for each in (before, after))
     assert one == other and [each.text.lengths for each in one.features] == [(1, 2)]
     assert after["extra"]["names"] == before["extra"]["names"]

@@ -244,8 +244,11 @@ def test_hinge_needs_a_calibration():
     stream = SparseClassifier("squared-hinge", calibrate=True, alpha=0.01)
     for x, y in zip(X[:1500], Y[:1500].tolist(), strict=True):
         stream.learn_one((np.arange(10), x), y)
+    assert sum(stream.predict_proba_one((np.arange(10), X[0])).values()) == pytest.approx(1.0)
+    young = SparseClassifier("squared-hinge", calibrate=True, alpha=0.01)
+    young = young.learn_one((np.arange(10), X[0]), 0).learn_one((np.arange(10), X[1]), 1)
     with pytest.raises(ValueError, match="gives no probabilities by itself"):
-        stream.predict_proba_one((np.arange(10), X[0]))
+        young.predict_proba_one((np.arange(10), X[0]))
     assert stream.predict_proba(X).sum(1) == pytest.approx(np.ones(N))
     with pytest.warns(UserWarning, match="no row was held out"):
         assert SparseClassifier("hinge", calibrate=True, alpha=0.01).fit(X[:2], [0, 1]).predict_proba(X).shape == (N, 2)

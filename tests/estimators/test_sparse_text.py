@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsco import SparseClassifier, SparseText
-from sparsco.estimators import sparse_text
+from sparsco.text import encoding
 from sparsco.text.encoding import TextError
 from sparsco.text.spec import TextSpec
 from support.text_features import features_of
@@ -65,7 +65,7 @@ def same(one, other):
 def test_no_result_depends_on_the_cut(options, monkeypatch):
     whole = SparseText(**options).fit(TEXTS)
     rows = SparseText(**options).partial_fit_transform(TEXTS)
-    monkeypatch.setattr(sparse_text, "_ROWS", 7)  # the pieces inside of a call mean nothing either
+    monkeypatch.setattr(encoding, "_ROWS", 7)  # the pieces inside of a call mean nothing either
     for size in (1, 13, 299):
         cut, once = SparseText(**options), SparseText(**options)
         pieces = [TEXTS[start : start + size] for start in range(0, len(TEXTS), size)]

@@ -667,3 +667,28 @@ def test_given_strengths_ask_nothing_of_the_first_rows():
         warnings.simplefilter("error")
         path = SparsePath(model, alphas=[0.1, 0.01], validation="progressive", choose=5).fit(X, y).path_
     assert path.alphas.tolist() == [0.1, 0.01]
+
+
+@pytest.mark.parametrize("validation", ["progressive", 0.2])
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 20.0}], ids=str)
+def test_strengths_are_judged_by_the_weights_of_classes(validation, class_weight):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(4000, 8))
+    y = (X[:, 0] + rng.logistic(size=4000) > 3.5).astype(int)
+    learner = SparseClassifier(class_weight=class_weight, optimizer="nftrl", conversion="last", random_state=0)
+    streamed, whole = (
+        SparsePath(learner, alphas=[0.3, 0.1, 0.01, 0.001], validation=validation, passes=1) for _ in "ab"
+    )
+    streamed.partial_fit(X, y, classes=[0, 1])
+    whole.fit(X, y)
+    losses = streamed.path_.losses
+    assert np.all(np.abs(losses - whole.path_.losses) < 0.25 * whole.path_.losses)
+    plain = SparsePath(learner.set_params(class_weight=None), alphas=[0.3, 0.1, 0.01, 0.001], validation=validation)
+    assert losses[-1] > 1.5 * plain.partial_fit(X, y, classes=[0, 1]).path_.losses[-1]
+
+
+def test_an_unknown_label_has_the_weight_one():
+    model = SparseClassifier(class_weight={"a": 2.0, "b": 3.0}, alpha=0.01)
+    model.partial_fit(np.eye(3), ["a", "b", "a"])
+    found = model.with_class_weights(np.array(["b", "c", "a"]), np.array([1.0, 5.0, 2.0]))
+    assert found.tolist() == [3.0, 5.0, 4.0]

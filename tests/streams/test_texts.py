@@ -172,8 +172,8 @@ def test_wrong_options_are_refused(tmp_path):
     table = pa.table({"y": [0, 1], "note": ["a b", "b c"], "list": [[1], [2]]})
     with pytest.raises(ValueError, match="text_options has 'gram': choose from analyzer, ngrams"):
         open_stream(table, text="note", text_options={"gram": 1})
-    with pytest.raises(ValueError, match="weighting='tfidf' needs the frequencies of texts"):
-        open_stream(table, text="note", text_options={"weighting": "tfidf"})
+    with pytest.raises(ValueError, match="weighting must be one of count, binary, log, tfidf"):
+        open_stream(table, text="note", text_options={"weighting": "idf"})
     with pytest.raises(StreamError, match="schema names the column 'nothing'"):
         open_stream(table, text="nothing", schema={"*": "ignore"})
     with pytest.raises(StreamError, match="column 'list' cannot be read as text"):
@@ -206,3 +206,11 @@ def test_partitions_learn_all_words_of_a_column(tmp_path):
     fitted = fit(model, [str(path) for path in paths], reader={"target": "label", "text": "message"})
     assert {"good", "bad", "word0", "word1"} <= set(fitted.feature_names_)
     assert {line.name for line in fitted.summary().lines} <= {"good", "bad"}
+
+
+def test_a_text_may_look_like_another_format(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("ham\ta table | with a bar\nspam\t1:2 3:4\n")
+    assert examples(path)[1] == ["ham", "spam"]
+    path.write_text("1\t|f a b\n-1\t|f c\n")
+    assert examples(path)[1] == [1.0, -1.0]

@@ -133,7 +133,7 @@ def test_caches_are_written_by_several_at_once(tmp_path, monkeypatch):
     for writer in writers:
         for chunk in stream.chunks():
             writer.add(chunk)
-        writer.finish(stream.identity(), stream.names)
+        writer.finish(stream.identity(), stream)
         readers.append(open_stream(tmp_path / "rows"))
     assert sorted(os.listdir(tmp_path)) == ["rows", "x.svm"]
     for reader in readers:  # those whose folder was replaced read on

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
+from ..util.notices import in_shell
 from . import bench, compare, convert, datasets, evaluate, export, inspect, path, predict, reproduce, train
 from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 
@@ -123,11 +124,11 @@ def _end_again(unraised: Any) -> None:
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning without the place in the code that it comes from."""
-    print(f"sparsco: {message}", file=sys.stderr)
+    print(f"sparsco: {in_shell(str(message))}", file=sys.stderr)
 
 
 def _complain(sentence: str, code: int) -> int:
-    print(f"sparsco: {sentence}", file=sys.stderr)
+    print(f"sparsco: {in_shell(sentence)}", file=sys.stderr)
     return code
 
 

@@ -196,8 +196,12 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     group.add_argument("--analyzer", choices=("word", "char"), help="texts: n-grams of words (default) or characters")
     group.add_argument(
         "--weighting",
-        choices=("log", "count", "binary"),
-        help="texts: the value of a word that occurs c times: 1 + log(c) (default), c or 1",
+        choices=("log", "count", "binary", "tfidf"),
+        help="texts: the value of a word that occurs c times: 1 + log(c) (default), c, 1, or c times its inverse "
+        "document frequency in the texts so far",
+    )
+    group.add_argument(
+        "--min-count", type=positive, metavar="N", help="texts: a word is a feature from its Nth text on (default: 1)"
     )
     group.add_argument(
         "--missing-values",
@@ -260,7 +264,7 @@ def reading(given: argparse.Namespace) -> dict[str, Any]:
         options["offset"] = None
     if given.text:
         options["text"] = given.text
-    texts = {name: getattr(given, name) for name in ("ngrams", "analyzer", "weighting")}
+    texts = {name: getattr(given, name) for name in ("ngrams", "analyzer", "weighting", "min_count")}
     if any(value is not None for value in texts.values()):
         options["text_options"] = {name: value for name, value in texts.items() if value is not None}
     if given.missing_values is not None:

@@ -257,7 +257,7 @@ def to_update(
 
     Raise a ValueError for options that a stream under way cannot change.
     """
-    from ..training import model_files
+    from ..training import model_fields, model_files
     from ..training.scoring import read_alike
 
     given_too = [_option(name) for name in _LEARNING if getattr(given, name) not in (None, False)]
@@ -266,9 +266,11 @@ def to_update(
     content = model_files.read(given.update)
     model = model_files.going_on(content, given.update)
     reader = read_alike(content, reader)
-    if (description := model_files.description_of(content)) is not None:
+    if (description := model_fields.description_of(content)) is not None:
         reader |= {"description": description}
-    return model, reader, content["extra"].get("names"), model_files.feature_names(content) is not None
+        counts = model.fit_state.described.known_counts() if model.fit_state.described is not None else {}
+        reader |= {"counts": counts} if counts else {}
+    return model, reader, content["extra"].get("names"), model_fields.feature_names(content) is not None
 
 
 def _option(name: str) -> str:

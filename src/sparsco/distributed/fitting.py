@@ -392,6 +392,12 @@ def _opened(
             f"{where.name} is a cache of named features, whose columns differ between caches: give the "
             "source files, or convert them with hash_bits."
         )
+    described = first.reader.get("description")
+    if described is not None and described.counted:
+        raise ValueError(
+            "weighting='tfidf' and min_count count the texts before a row, which partitions do not know: choose "
+            "weighting='log' and min_count=1, or train in one stream."
+        )
     if first.by_name:  # columns must mean the same everywhere
         if first.columns is None:
             every: list[list[str]] = pool.map("sparsco-names", names, [(part,) for part in parts])

@@ -58,13 +58,16 @@ class Iterate(NamedTuple):
         w, b = self.optimizer.weights(problem, state, self.block, self.t)
         return w[: self.d], b
 
-    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weights of some features, (features, m), and the intercepts; the others are not read."""
+    def weights_at(self, features: np.ndarray, often: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of some features, (features, m), and the intercepts; the others are not read.
+
+        If this is done ``often``, a kernel is worth its compilation even for few features; the bits are the same.
+        """
         problem = self.problem
         if problem.penalty.kind != "separable":
             w, b = self.weights()
             return w[features], b
-        many = problem.lams is not None or len(features) >= WORTH_COMPILING
+        many = often or problem.lams is not None or len(features) >= WORTH_COMPILING
         if many and self.optimizer.weights_at is not None:
             return self.optimizer.weights_at(problem, self.state, self.block, self.t, features)
         state = self.state._replace(cell=self.cells[features].ravel())

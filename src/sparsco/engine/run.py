@@ -356,9 +356,9 @@ class Run(Elsewhere):
         """Return the current iterate: weights (d, m) and intercepts (m,)."""
         return self._iterate.weights()
 
-    def weights_at(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def weights_at(self, features: np.ndarray, often: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return the current iterate at some features, (features, m), and the intercepts; others are not read."""
-        return self._iterate.weights_at(features)
+        return self._iterate.weights_at(features, often)
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return w_T, the iterate before the last example."""

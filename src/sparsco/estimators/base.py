@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ class LinearBase:
     choose: Any = "balanced"
     cv: Any = "auto"
     feature_groups: Any = None
+    schema: Any = None
     calibrate: Any = False
     half_life: Any = None
     """What files of before have no value for."""
@@ -74,6 +74,7 @@ class LinearBase:
         cv: Any = "auto",
         feature_weights: Any = None,
         feature_groups: Any = None,
+        schema: Any = None,
         storage: str = "auto",
         preset: Any = None,
         budget: int | None = None,
@@ -88,8 +89,7 @@ class LinearBase:
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.penalty = penalty
-        self.optimizer = optimizer
-        self.conversion = conversion
+        self.optimizer, self.conversion = optimizer, conversion
         self.step_size = step_size
         self.max_iter = max_iter
         self.tol = tol
@@ -104,7 +104,7 @@ class LinearBase:
         self.choose = choose
         self.cv = cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage, self.preset = storage, preset
+        self.schema, self.storage, self.preset = schema, storage, preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
@@ -243,8 +243,16 @@ class LinearBase:
         """Return the weight of each row by its target; None if all weights are 1."""
         return None
 
-    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
-        """Return the margins of a dict of cells of the table that was learned, one per model."""
+    def with_class_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        """Return the weights of rows times the weights of their classes as of now; the rows are not counted."""
+        return weights
+
+    def margins_of_record(self, x: Any) -> np.ndarray:
+        """Return the margins of a dict of the columns that were learned, or of a text, one per model."""
+        raise NotImplementedError
+
+    def iterate_margins(self, rows: Matrix) -> np.ndarray:
+        """Return the margins of rows, which have slots, at the iterate of the stream under way, (rows, models)."""
         raise NotImplementedError
 
     def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:

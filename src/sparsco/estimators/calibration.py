@@ -7,9 +7,10 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from .. import losses
+from ..data.rows import Matrix
 from .class_weights import ClassWeights
 from .converted import Converted
-from .margins import Margins
+from .margins import Margins, without_weights
 
 _STEPS, _SETTLED = 50, 1e-10
 _RIDGE = 1e-9
@@ -60,7 +61,29 @@ class Calibrated(Margins, ClassWeights):
     def probabilities_of(self, p: np.ndarray) -> np.ndarray:
         """Return the probability of each class for each row of margins of the model."""
         model = self.fit_state.model
-        scale = None if model is None else model.platt
+        return self._scaled(p, None if model is None else model.platt)
+
+    def iterate_probabilities(self, p: np.ndarray) -> np.ndarray:
+        """Return the same for margins of the iterate, while a stream is under way.
+
+        Platt scaling is fitted again when the rows held out have grown by a tenth.
+        """
+        if not self.calibrate:
+            return self.corrected(p)
+        state = self.fit_state
+        if state.held is None:
+            raise ValueError(
+                "calibrate=True with an automatic alpha calibrates the model at the end, and this stream is under way: "
+                "call predict_proba, finalize() first, or give alpha."
+            )
+        n, before = state.held.rows_seen, state.scaled
+        if n and (before is None or 10 * n >= 11 * before[0] or before[1].shape[1] != p.shape[1]):
+            rows = state.held.sample().R
+            found = self.iterate_margins(Matrix(rows.indptr, rows.indices, rows.data, state.features.room))
+            state.scaled = n, self._scale_of(found, rows.y.astype(np.int64), rows.weights[:, 0])
+        return self._scaled(p, None if state.scaled is None else state.scaled[1])
+
+    def _scaled(self, p: np.ndarray, scale: np.ndarray | None) -> np.ndarray:
         if scale is None or len(self.classes_) == 1:
             return self.corrected(p)
         return losses.Logistic().probabilities(scale[0] * self._each_alone(p) + scale[1])
@@ -72,11 +95,8 @@ class Calibrated(Margins, ClassWeights):
                 f"loss={self.loss!r} gives no probabilities by itself, and there is no calibration for this model: "
                 "call predict_proba of the fitted model, or choose loss='logistic'."
             )
-        shares, weights = super().probabilities_of(p), self.mean_class_weights() if self.is_balanced else None
-        if weights is None or len(self.classes_) == 1:
-            return shares
-        shares = shares / weights
-        return shares / shares.sum(1, keepdims=True)
+        weights = self.mean_class_weights() if self.is_balanced else None
+        return without_weights(super().probabilities_of(p), weights)
 
     def _each_alone(self, p: np.ndarray) -> np.ndarray:
         """Return the margin of each class against the rest; for a softmax, the log of the odds."""
@@ -90,10 +110,15 @@ class Calibrated(Margins, ClassWeights):
         if not self.calibrate:
             return model
         p, codes, weights = self._unlearned(model)
-        scale = np.array([np.ones(p.shape[1]), np.zeros(p.shape[1])])
         if not len(p):
             self._fit.runs[0].warn("calibrate=True: no row was held out so far: give more rows.")
-            return model._replace(platt=scale, unlearned=None)
+        return model._replace(platt=self._scale_of(p, codes, weights), unlearned=None)
+
+    def _scale_of(self, p: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return slope and intercept of each margin, (2, models), that fit rows best which were not learned."""
+        scale = np.array([np.ones(p.shape[1]), np.zeros(p.shape[1])])
+        if not len(p):
+            return scale
         places = np.argsort(self.code_of_each())[codes]
         own = self.mean_class_weights()
         if own is not None:
@@ -101,7 +126,7 @@ class Calibrated(Margins, ClassWeights):
         each = self._each_alone(p)
         for k in range(p.shape[1]):
             scale[:, k] = platt(each[:, k], places == (1 if p.shape[1] == 1 else k), weights)
-        return model._replace(platt=scale, unlearned=None)
+        return scale
 
     def _unlearned(self, model: Converted) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return margins, codes and weights of rows that the model has not learned."""

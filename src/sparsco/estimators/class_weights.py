@@ -149,6 +149,18 @@ class ClassWeights(LinearBase):
         scale, state.tally = before.add(codes, own, given, classes)
         return own * scale
 
+    def with_class_weights(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray | None:
+        """Return the weights of rows times the weights of their classes as of now; the rows are not counted.
+
+        A label that was never seen has the weight 1.
+        """
+        if self.class_weight is None or not self.fit_state.is_fitted:
+            return weights
+        codes, own = self.codes_of(y).astype(np.int64), np.ones(len(y)) if weights is None else weights
+        tally, known = self._fit.tally or ClassTally(), None if self._fit.is_open else len(self.classes_)
+        scale = tally.balanced(known) if self.is_balanced else self._given_weights()
+        return own * np.append(scale, 1.0)[np.where(codes < len(scale), codes, -1)]
+
     def _given_weights(self) -> np.ndarray:
         """Return the weights of a dict, by code."""
         if self._fit.is_open or self._fit.noted is not None:

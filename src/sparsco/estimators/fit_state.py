@@ -20,42 +20,21 @@ from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
-from ..util.attributes import Restored, add_attributes
+from ..util.attributes import Restored, add_attributes, attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
+from .fixed import FIXED, changed_since, fingerprint
 from .life_cycle import LifeCycle, Phase
 from .row_offsets import checked_offset
 from .row_times import RowTimes
 
-FIXED = (
-    "loss",
-    "alpha",
-    "l1_ratio",
-    "penalty",
-    "optimizer",
-    "conversion",
-    "step_size",
-    "fit_intercept",
-    "standardize",
-    "relaxed",
-    "choose",
-    "cv",
-    "feature_weights",
-    "feature_groups",
-    "storage",
-    "preset",
-    "budget",
-    "target_excess_risk",
-    "calibrate",
-    "half_life",
-)
-"""The parameters that cannot change while a stream is under way."""
 LEARNED_FIRST = 10
 """So many rows are learned before any is held out."""
 
@@ -67,6 +46,18 @@ class FitState(LifeCycle, Restored):
     """The models of a stream that has outgrown the sample of its runs."""
     described: Described | None = None
     """The columns of the tables that were learned; None if the rows were no tables."""
+    labels: Mapping[int, str] = {}
+    """The names of some columns, for a reader of the model: with hashing the first name of a column."""
+    by_name: bool = False
+    """Whether these names are the features, and the numbers of columns mean nothing elsewhere."""
+    hash_seed: int | None = None
+    """The seed of the hash, if names were hashed with signs."""
+    early: Early | None = None
+    """Copies of runs that still collect rows, for predictions meanwhile."""
+    class_since: int = 0
+    """The number of examples up to the first one of the newest class, while rows are collected."""
+    _unchanged: tuple[Any, ...] | None = None
+    """The fixed parameters as they were when they were last compared."""
     tally: Any = None
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
@@ -85,6 +76,8 @@ class FitState(LifeCycle, Restored):
     """The same clock with the examples that ``learn_one`` has queued; it has their times, if they have times."""
     before_last: float = -np.inf
     """The time of the last example but one."""
+    scaled: tuple[int, np.ndarray] | None = None
+    """The Platt scaling of the iterate, and the number of rows that were held out when it was fitted."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -107,6 +100,9 @@ class FitState(LifeCycle, Restored):
         self.outputs: int | None = None
         """The number of columns of y; None if y is one-dimensional."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return attributes(self) | {"early": None, "_unchanged": None}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
@@ -120,8 +116,9 @@ class FitState(LifeCycle, Restored):
     def start(self, runs: list[Run], phase: Phase, estimator: Any) -> None:
         """Start to learn with new runs, which were made from the parameters of the estimator."""
         self.runs, self.long, self.model = runs, None, None
+        self.early, self.class_since, self.scaled = None, 0, None
         self.enter(phase)
-        self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        self.settings = {name: fingerprint(getattr(estimator, name)) for name in FIXED}
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
         half_life = runs[0].half_life
         self.held, self.offered = new_reservoir(half_life, runs[0].seed, max_guard=0) if holds_out else None, 0
@@ -137,8 +134,8 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        now = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
-        return [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
+        found, self._unchanged = changed_since(self.settings, estimator, self._unchanged)
+        return found
 
     def feed(
         self,
@@ -279,6 +276,19 @@ class FitState(LifeCycle, Restored):
             return self.long.weights_at(features, self.long.likely)
         return [run.weights_at(features) for run in self.runs]
 
+    def early_iterates_at(self, features: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the same of a stream that may still collect its first rows: copies of its runs have learned them."""
+        if self.long is not None:
+            return self.iterates_at(features)
+        runs = self.runs
+        if self.has_iterates:
+            self.early = None
+        else:
+            if self.early is None or not self.early.goes_on(runs, self.class_since):
+                self.early = Early(runs, self.class_since)
+            runs = self.early.caught_up(runs)
+        return [run.weights_at(features, often=True) for run in runs]
+
     def selected(self) -> np.ndarray:
         """Return the slots that have a nonzero weight in an iterate."""
         if self.long is None:
@@ -297,7 +307,7 @@ class FitState(LifeCycle, Restored):
         self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None, time: float | None = None
     ) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
-        if self.described is not None and isinstance(x, Mapping):
+        if self.described is not None and type(x) is not tuple:
             offset = self.described.offset_of(x) if offset is None else offset
             time = self.described.time_of(x) if time is None else time
             x = self.described.to_learn(x)
@@ -453,15 +463,3 @@ class FitState(LifeCycle, Restored):
     def lists_features(self) -> bool:
         """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
         return isinstance(self.features, Names | Crossed)
-
-
-def _fingerprint(value: Any) -> Any:
-    """Return a value that differs for different parameters: repr, and for arrays their bytes.
-
-    The repr of a long array leaves out the middle.
-    """
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return repr(value.tolist())
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
-    return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)

@@ -9,7 +9,7 @@ The training state is in the ``FitState`` of the model.  A fit goes through it i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ..choice.splits import ByRow
 from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, margins
+from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
@@ -326,6 +326,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
             state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs, times)
             if code is not None:
                 self._add_class(code)
+                state.class_since = state.runs[0].examples + 1
             at = first
 
     def judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[float, float] | None:
@@ -340,11 +341,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
         if not self._fit.has_iterates:
             return None
-        rows = self.find(matrix)
-        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
-        iterates = self._fit.iterates_at(features)
-        parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
-        p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
+        p = self.iterate_margins(self.find(matrix))
         return self.row_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
@@ -362,9 +359,18 @@ class LinearModel(CrossLearning, OneExample, Readable):
         """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
 
-    def describe(self, description: Description, names: Sequence[str] | None) -> None:
-        """Set the columns of the tables that the model takes, and the names of its columns."""
-        self._fit.described = Described(description, names)
+    def describe(
+        self, description: Description, names: Sequence[str] | None, counts: Mapping[str, Any] | None = None
+    ) -> None:
+        """Set the columns of the tables that the model takes, the names of its columns, and frequencies of texts."""
+        self._fit.described = Described(description, names, counts)
+
+    def label_columns(self, names: Mapping[int, str], by_name: bool = False, hash_seed: int | None = None) -> None:
+        """Set the names of columns for readers of the model; ``by_name`` means that these names are the features.
+
+        ``hash_seed`` is the seed of names that were hashed with signs.
+        """
+        self._fit.labels, self._fit.by_name, self._fit.hash_seed = names, by_name, hash_seed
 
     def name_features(self, names: dict[int, Any]) -> None:
         """Replace the columns of a finished model by features with these names."""

@@ -36,6 +36,14 @@ class Margins:
         return (losses.Logistic() if p.shape[1] == 1 and loss.couples else loss).probabilities(p)
 
 
+def without_weights(shares: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return probabilities of rows as they come, from those of rows with class weights; None stands for none."""
+    if weights is None or shares.shape[1] == 1:
+        return shares
+    shares = shares / weights
+    return shares / shares.sum(1, keepdims=True)
+
+
 def has_probabilities(model: Any) -> bool:
     """Return whether a classifier gives probabilities; raise an AttributeError with the reason if not."""
     if not model.has_probabilities:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from ..data.crosses import Crossed
-from ..data.rows import Matrix
+from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState
@@ -40,7 +39,7 @@ class OneExample(LinearBase):
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
         A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
-        dict has cells of the table's columns (docs/tables.md).
+        dict has cells of the table's columns (docs/tables.md); in one that began with texts, x is a text.
 
         The example is queued here.  It is learned with a few hundred others, or when the model is read: a call costs
         microseconds.  New features may come at any time.  New classes may come too, unless a first ``partial_fit``
@@ -112,14 +111,14 @@ class OneExample(LinearBase):
         self.check_fitted()
         self._flush()
         described = self._fit.described
-        if described is not None and isinstance(x, Mapping) and offset is None:
+        if described is not None and offset is None:
             offset = described.offset_of(x)
         p = self._margins_without(x)
         return p if offset is None else shifted(p[None], checked_offset(offset, 1), self.classifies)[0]
 
     def _margins_without(self, x: Any) -> np.ndarray:
         """Return the margins of one example without an offset."""
-        if self._fit.described is not None and isinstance(x, Mapping):
+        if self._fit.described is not None and type(x) is not tuple:
             if self._fit.model is not None or self._fit.phase is not Phase.STREAM:
                 return self.margins_of_record(x)
             row = self._fit.features.find(self._fit.described.row(x, self._fit.features, None))
@@ -130,5 +129,11 @@ class OneExample(LinearBase):
                 return self.margins_of_slots(row)[0]
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
-        iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]
+        iterates = self._fit.early_iterates_at(row.indices.astype(np.int64))
         return self.arranged(np.concatenate([row.data @ w + b for w, b in iterates]))
+
+    def iterate_margins(self, rows: Matrix) -> np.ndarray:
+        """Return the margins of rows, which have slots, at the iterate of the stream under way, (rows, models)."""
+        features, places = rows.indices.astype(np.int64), np.arange(len(rows.indices))  # one weight for each entry
+        parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in self._fit.early_iterates_at(features)]
+        return np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)

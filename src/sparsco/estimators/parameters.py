@@ -277,7 +277,7 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: S
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
     if wanted in BY_GROUP:
-        groups = grouped(wanted, model.feature_groups, model.column_names if names is None else names, d)
+        groups = grouped(wanted, model.feature_groups, model.known_names() if names is None else names, d)
         if isinstance(model.alpha, str):
             return AutoGroups(AUTO_FRACTION, ratio_of(model), groups)
         return rescaled(groups, float(model.alpha), ratio_of(model))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..error_control.scores import StabilityPaths
 from ..problem.state import check_room
+from ..streams.features import signs_of
 from .base import LinearBase
 from .converted import named_promise
 from .intervals import intervals_of, table_of
@@ -180,7 +181,7 @@ class Readable(LinearBase):
         Features that are the same as another, or strongly correlated with one, or that never vary, are named.
         """
         _ = self._stability
-        names = self._known_names()
+        names = self.known_names()
 
         def named(features: list[Any]) -> list[str]:
             numbers = {each for each in features if isinstance(each, int)}
@@ -202,7 +203,7 @@ class Readable(LinearBase):
         runs = self.convert().report["converted"]
         return float(np.max([gap for run in runs for gap in run.get("polish", {}).get("gaps", [np.nan])]))
 
-    def _known_names(self) -> Any:
+    def known_names(self) -> Any:
         """Return the names of all columns: of the data frame, or of the features of a table; None if there are none."""
         described = self.fit_state.described
         names = None if described is None else described.known_names()
@@ -219,10 +220,20 @@ class Readable(LinearBase):
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
-        columns, names = features.to_columns(slots).tolist(), self._known_names() if given is None else given
+        columns, names = features.to_columns(slots).tolist(), self.known_names() if given is None else given
         if names is not None and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
-        return [f"x{column}" if names is None else str(names[column]) for column in columns]
+        labels = self.fit_state.labels
+        return [str(labels.get(column, f"x{column}") if names is None else names[column]) for column in columns]
+
+    def signs_of_slots(self, slots: np.ndarray) -> dict[int, float]:
+        """Return the sign that hashing gave to the named feature of each slot; 1 without hashing."""
+        state, every = self.fit_state, slots.tolist()
+        if state.hash_seed is None:
+            return dict.fromkeys(every, 1.0)
+        names = [state.labels.get(column, "") for column in state.features.to_columns(slots).tolist()]
+        signs = np.where([bool(name) for name in names], signs_of(names, state.hash_seed), 1.0)
+        return dict(zip(every, signs.tolist(), strict=True))
 
     def summary(
         self,
@@ -301,22 +312,22 @@ class Readable(LinearBase):
         self.fit_state.is_sparse = False
         return self
 
-    def margins_of_table(self, frame: Any, own_offset: bool = True) -> np.ndarray:
-        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned.
+    def margins_of_table(self, X: Any, own_offset: bool = True) -> np.ndarray:
+        """Return the margins of a data frame, of dicts or of texts, by the columns that were learned.
 
         With ``own_offset`` they are those at the offsets in its column, if the table had one.
         """
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        chunks = described.chunks(frame, self.fit_state.features, model, own_offset)
-        parts = [self.margins_of(chunk.matrix, chunk.offsets) for chunk in chunks]
+        rows = described.rows(X, self.fit_state.features, model, own_offset)
+        parts = [self.margins_of(*each) for each in rows]
         return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
 
-    def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
-        """Return the margins of a dict of cells of the table that was learned, as ``predict`` has them."""
+    def margins_of_record(self, x: Any) -> np.ndarray:
+        """Return the margins of a dict of the columns that were learned, or of a text, as ``predict`` has them."""
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        return self.margins_of(described.row(record, self.fit_state.features, model))[0]
+        return self.margins_of(described.row(x, self.fit_state.features, model))[0]
 
     def margins_of(self, matrix: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
         """Return the margins of the rows of a reader, (rows, models), at their offsets.

@@ -28,11 +28,13 @@ class Selecting(LinearModel, SelectorMixin):
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
+        if self._fit.described is not None and (known := self.known_names()) is not None:
+            return np.array(known[: self.n_features_in_], object)
         return _check_feature_names_in(self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.lists_features:
+        if self.__sklearn_is_fitted__() and (self._fit.lists_features or self._fit.described is not None):
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns

@@ -17,18 +17,18 @@ from sklearn.utils.validation import (
 )
 
 from ..data.crosses import Crossed
-from ..data.rows import Matrix, as_matrix, check_numbers
+from ..data.rows import Matrix, as_matrix
 from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
-from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
+from .frames import Framed, checked_targets
 from .held_out import by_row_of
 from .hints import Hinted
 from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
-from .row_checks import checked_weights, nameless
+from .row_checks import nameless
 from .row_offsets import checked_offset, shifted
 from .row_times import checked_times
 from .selecting import Selecting
@@ -36,7 +36,7 @@ from .tasks import LinearClassifier, LinearRegressor
 from .views import ViewedModel
 
 
-class Estimator(ViewedModel, Selecting, Hinted):
+class Estimator(ViewedModel, Framed, Selecting, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -57,8 +57,9 @@ class Estimator(ViewedModel, Selecting, Hinted):
 
         Parameters
         ----------
-        X : array or sparse matrix of shape (rows, features)
-            The rows.
+        X : array, sparse matrix or data frame of shape (rows, features)
+            The rows.  A data frame of numbers is an array with names.  One that has categories, dates, texts or missing
+            cells is read by a description of its columns (docs/tables.md).
         y : array
             The target of each row.
         sample_weight : array of shape (rows,), optional
@@ -141,11 +142,11 @@ class Estimator(ViewedModel, Selecting, Hinted):
         self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
         """Return rows, targets with their offsets, and weights, validated by scikit-learn; ``reset`` starts anew."""
-        if grows and not reset and self._fit.described is not None and is_table(X):
-            raise ValueError(
-                "this model learned a table by the description of its columns, which partial_fit does not use: go on "
-                "with dicts (learn_one), or with sparsco train --update."
-            )
+        if self.reads_by_description(X, reset):
+            rows, y, own = self.rows_by_description(X, y, reset)
+            offset = own if offset is None else offset
+            y, weights = checked_targets(y, sample_weight, rows.indptr[1:], grows)
+            return rows, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
         if grows and not reset and isinstance(self._fit.features, Columns):
             shape = shape_of(X)
             if len(shape) == 2 and shape[1] > self.n_features_in_:
@@ -162,21 +163,16 @@ class Estimator(ViewedModel, Selecting, Hinted):
             reset=reset,
             multi_output=self._takes_columns,
         )
-        weights = None
-        if sample_weight is not None:
-            weights = checked_weights(sample_weight, X, may_be_zero=grows)
         if reset:
             self.forget(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))
-        for name, data in (("y", y), ("sample_weight", weights)):
-            if data is not None and data.dtype.kind == "f":
-                check_numbers(data, name)
+        y, weights = checked_targets(y, sample_weight, X, grows)
         return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
 
     def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
-        if self._fit.described is not None and is_table(X):
+        if self._fit.described is not None and self._fit.described.takes(X):
             return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, Crossed):
@@ -312,6 +308,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         The groups of features, for ``penalty="group"`` and ``"sparse-group"``: a label for each column, or a dict from
         names of features to labels, where a feature that is not named is a group of its own.  "columns" takes the text
         before the first "=" of a name: ``job=cook`` belongs to ``job``.
+    schema : dict, optional
+        The kinds of columns of a data frame, as in :func:`sparsco.train`: {"message": "text", "zip": "category"}.  The
+        types of the columns decide for the others (docs/tables.md).
     storage : {"auto", "all", "seen"}
         "all": the training state has room for every column of X.  "seen": it has room only for columns that occurred,
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and
@@ -398,10 +397,12 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     def predict_proba_one(self, x: Any, offset: float | None = None) -> dict[Any, float]:
         """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
 
-        While a stream is under way they are those of the iterate, without Platt scaling.
+        While a stream is under way they are those of the iterate.  Platt scaling is then that of the iterate, too; it
+        is fitted again when the rows held out have grown by a tenth.
         """
         is_under_way = self.fit_state.phase is Phase.STREAM
-        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x, offset)[None])[0]
+        shares = self.iterate_probabilities if is_under_way else self.probabilities_of
+        p = shares(self._margins_one(x, offset)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -10,83 +10,30 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.slots import SeenColumns
 from ..jit.dispatch import U
-from ..streams.features import FINGERPRINT, Hashed
-from ..text.encoding import TextEntries, TextError, raw_texts, text_entries
-from ..text.frequencies import counted_on, inverse_frequencies
+from ..streams.features import Hashed
+from ..streams.frequencies import Frequencies, check_hashing
+from ..text.encoding import TextEntries, encoded
+from ..text.frequencies import inverse_frequencies
 from ..text.spec import TFIDF, TextSpec
-from ..util.attributes import shape_of, stored
-
-_ROWS = 1 << 12
-"""The number of texts that are encoded at a time."""
+from ..util.attributes import stored
 
 
-class _Seen:
-    """The features that were seen: in how many texts each occurs, and the columns of those that occur in enough."""
+class _Seen(Frequencies):
+    """The frequencies of features, with the names of those that have a column."""
 
     def __init__(self, least: int, hash_bits: int | None, seed: int) -> None:
-        self.least, self.texts, self.used = least, 0, 0
-        self.hashed = None if hash_bits is None else Hashed(hash_bits, seed)
-        self.slots, self.names = SeenColumns(), list[str]()
-        room = 1 << (10 if hash_bits is None else hash_bits)
-        self.documents, self.columns = np.zeros(room, np.int64), np.full(room, -1, np.int64)
+        super().__init__(least, None if hash_bits is None else Hashed(hash_bits, seed))
+        self.names = list[str]()
 
     @property
     def width(self) -> int:
         return self.used if self.hashed is None else len(self.hashed)
 
-    def learn(self, entries: TextEntries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Count the features of texts; return their slots, columns and documents, the last two as of their text."""
-        slots = self._made(entries)
-        short = int(slots.max(initial=-1)) + 1 - len(self.documents)
-        if short > 0:
-            room = max(short, len(self.documents))
-            self.documents = np.append(self.documents, np.zeros(room, np.int64))
-            self.columns = np.append(self.columns, np.full(room, -1, np.int64))
-        new, columns, documents = (np.empty(slots.size, np.int64) for _ in range(3))
-        used = counted_on(slots, self.least, self.used, self.documents, self.columns, new, columns, documents)
+    def name(self, entries: TextEntries, new: np.ndarray) -> None:
+        """Add the names of features that get a column."""
         if self.hashed is None:
-            self.names += entries.names_of(new[: used - self.used])
-        self.used, self.texts = int(used), self.texts + len(entries.indptr) - 1
-        return slots, columns if self.hashed is None else slots, documents
-
-    def find(self, entries: TextEntries) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return slots, columns and documents of the features of texts; -1, -1 and 0 for those that are unknown."""
-        slots = self._made(entries) if self.hashed is not None else self.slots.slots_of(_keys(entries))
-        return self.of_slots(np.asarray(slots, np.int64))
-
-    def of_slots(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return slots, and the columns and documents of their features as of now."""
-        known = slots >= 0
-        columns = np.where(known, self.columns[slots], -1) if self.hashed is None else slots
-        return slots, columns, np.where(known, self.documents[slots], 0)
-
-    def _made(self, entries: TextEntries) -> np.ndarray:
-        if self.hashed is not None:
-            return self.hashed.place(entries.keys, entries.names_of)[0]
-        return self.slots.make_slots(_keys(entries)).astype(np.int64)
-
-
-def _texts(X: Any) -> Any:
-    """Return texts in a form that can be encoded; raise a ValueError for what is no column of texts."""
-    if isinstance(X, str | bytes):
-        raise ValueError("X is one text: give a list of texts.")
-    shape = shape_of(X)
-    if len(shape) > 1:
-        raise ValueError(f"X has the shape {shape}: give one column of texts, such as table['message'].")
-    package = type(X).__module__.partition(".")[0]
-    if isinstance(X, list | tuple) or package == "pyarrow":
-        return list(X) if isinstance(X, tuple) else X
-    if package == "pandas":  # its missing values have several forms
-        return np.where(X.isna(), np.array(None), np.asarray(X, object))
-    if not isinstance(X, Iterable):
-        raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
-    return np.asarray(X, object) if shape else list(X)
-
-
-def _keys(entries: TextEntries) -> np.ndarray:
-    return (entries.keys & U(FINGERPRINT)).view(np.int64)
+            self.names += entries.names_of(new)
 
 
 class SparseText(TransformerMixin, BaseEstimator):
@@ -250,14 +197,10 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def _spec(self) -> TextSpec:
         options = self.analyzer, self.ngrams, bool(self.lowercase), bool(self.strip_accents), self.weighting
-        return TextSpec(*options, bool(self.norm), bool(self.shapes)).check()
+        return TextSpec(*options, bool(self.norm), bool(self.shapes), min_count=self.min_count).check()
 
     def _new(self) -> _Seen:
-        self._spec()
-        if not isinstance(self.min_count, int) or self.min_count < 1:
-            raise ValueError(f"min_count must be a whole number of at least 1, not {self.min_count!r}.")
-        if self.hash_bits is not None and self.min_count > 1:
-            raise ValueError("min_count is for a vocabulary: with hash_bits every feature has its column.")
+        check_hashing(self._spec(), self.hash_bits)
         return _Seen(self.min_count, self.hash_bits, self.seed)
 
     def _begun(self) -> _Seen:
@@ -265,13 +208,7 @@ class SparseText(TransformerMixin, BaseEstimator):
 
     def _encoded(self, X: Any) -> Iterator[TextEntries]:
         """Yield the features of some texts at a time."""
-        spec, (text, begins, stops) = self._spec(), raw_texts(_texts(X))
-        for start in range(0, max(len(begins), 1), _ROWS):
-            some = slice(start, start + _ROWS)
-            try:
-                yield text_entries((text, begins[some], stops[some]), spec, self.seed)
-            except TextError as error:
-                raise TextError(start + error.row, error.sentence) from None
+        return encoded(X, self._spec(), self.seed)
 
     def _rows(
         self,

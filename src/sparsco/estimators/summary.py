@@ -113,6 +113,7 @@ def summary_of(model: Any, top: int, intervals: Intervals | None = None, given: 
     coef = solved.coef
     used = np.unique(coef.indices if intervals is None else np.append(coef.indices, intervals.features))
     names = dict(zip(used.tolist(), model.names_of_slots(used, given), strict=True))
+    signs = model.signs_of_slots(used) if given is None else dict.fromkeys(used.tolist(), 1.0)
     spread = share = np.full(coef.shape[1], np.nan)
     if solved.columns is not None:
         spread, share = (np.where(row > 0.0, row, np.nan) for row in solved.columns.toarray())
@@ -125,7 +126,7 @@ def summary_of(model: Any, top: int, intervals: Intervals | None = None, given: 
         part = slice(coef.indptr[k], coef.indptr[k + 1])
         weights = dict(zip(coef.indices[part].tolist(), coef.data[part].tolist(), strict=True))
         for slot in (weights | {slot: 0.0 for own, slot in figures if own == k}).keys():
-            weight, own = weights.get(slot, 0.0), figures.get((k, slot), ())
+            weight, own = signs[slot] * weights.get(slot, 0.0), turned(figures.get((k, slot), ()), signs[slot])
             effect = weight * float(spread[slot]) if weight else 0.0
             promise = {"q_value": float(q_values[slot]), "probability": float(probabilities[slot])}
             lines.append(Line(str(names[slot]), output, weight, effect, float(share[slot]), *own, **promise))
@@ -133,6 +134,14 @@ def summary_of(model: Any, top: int, intervals: Intervals | None = None, given: 
     if intervals is not None:
         summary.notes = notes_of(model, intervals)
     return summary
+
+
+def turned(figures: Sequence[float], sign: float) -> tuple[float, ...]:
+    """Return estimate, error, low and high of a weight times a sign; nothing if there are none."""
+    if sign > 0.0 or not figures:
+        return tuple(figures)
+    estimate, error, low, high = figures
+    return -estimate, error, -high, -low
 
 
 def _figures(intervals: Intervals | None) -> dict[tuple[int, int], tuple[float, ...]]:

@@ -54,6 +54,7 @@ class LinearClassifier(Calibrated, LinearModel):
         calibrate: bool = False,
         feature_weights: Any = None,
         feature_groups: Any = None,
+        schema: Any = None,
         storage: str = "auto",
         preset: Any = None,
         budget: int | None = None,

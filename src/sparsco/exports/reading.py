@@ -23,7 +23,7 @@ from ..streams.encoding import WEEKDAYS
 from ..streams.features import FINGERPRINT
 from ..text.fingerprints import LOW, fingerprints
 from ..text.spec import TFIDF, TextSpec, spec_of
-from ..training import model_files
+from ..training import model_fields, model_files
 from ..util.attributes import stored
 from .scorer import (
     COLUMNS,
@@ -168,7 +168,7 @@ def _link(loss: Any, classes: np.ndarray | None, outputs: int, is_calibrated: bo
 def _with_input(scorer: Scorer, content: Mapping[str, Any], reader: Mapping[str, Any]) -> Scorer:
     """Return the record with what rows are made of."""
     names, columns = content["names"], scorer.columns
-    described = model_files.description_of(content)
+    described = model_fields.description_of(content)
     if reader.get("quadratic") or content["features"] == "crossed":
         refusal = "this model has products of features, which exports do not make: only csv can hold its weights."
         called = tuple(str(names.get(column, f"x{column}")) for column in columns)

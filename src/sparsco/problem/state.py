@@ -149,6 +149,10 @@ class Block:
         return self.table
 
 
+_last_method: tuple[Any, Any] = (None, None)
+"""The problem whose method was asked for last, and the method."""
+
+
 class Problem(NamedTuple):
     """The objective of a run, and the sums to watch while minimising it."""
 
@@ -221,8 +225,14 @@ class Problem(NamedTuple):
 
     @property
     def method(self) -> Method:
-        lams = self.packed(self.lams_of_lanes)
-        return Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, lams)
+        """Return what kernels take of the problem; that of the last problem is kept, for streams of single rows."""
+        global _last_method
+        known, method = _last_method
+        if known is not self:
+            lams = self.packed(self.lams_of_lanes)
+            method = Method(cast(self.loss), cast(self.penalty), self.lanes, self.watch, lams)
+            _last_method = self, method
+        return method
 
     @property
     def lams_of_lanes(self) -> np.ndarray:

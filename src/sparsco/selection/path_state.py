@@ -25,6 +25,9 @@ HELD_ROWS = 20_000
 class PathState(LifeCycle):
     """The state of the fit of a path, which owns it."""
 
+    has_class_weights = False
+    """Whether the weights of rows already have those of their classes in them."""
+
     def __init__(self, learner: Any = None, share: float = 0.0) -> None:
         """Start with a learner.
 
@@ -159,11 +162,17 @@ class PathState(LifeCycle):
         is_open = self.half_life is not None  # old rows make room for new ones
         return drawn if is_open else drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
 
-    def judge(self, rows: Rows) -> Judged:
-        """Evaluate the iterates on rows before these are learned."""
+    def judge(self, rows: Rows, time: float | None = None) -> Judged:
+        """Evaluate the iterates on rows before these are learned, by their weights and those of their classes.
+
+        ``time`` is the time of the first of them, where rows fade; the default is the time of the last row learned.
+        """
+        matrix, y, weights = rows
+        rows = matrix, y, self.learner.with_class_weights(y, weights)
         found = judged_before(self.learner, Unseen.of(self.learner, rows))
         if not self.share:
-            self.add_judged(found, None if self.times is None else self.times.now)
+            last = None if self.times is None else self.times.now
+            self.add_judged(found, last if time is None else time)
         return found
 
     # ---- the models ------------------------------------------------------------------------------------------------
@@ -178,6 +187,7 @@ class PathState(LifeCycle):
             matrix, (y, weights, *times) = stack(list(matrices)), map(np.concatenate, others)
             if len(last) < len(y):
                 matrix, y, weights = matrix.take(last), y[last], weights[last]
+            weights = weights if self.has_class_weights else learner.with_class_weights(y, weights)
             shares = None if not times else np.exp2((times[0][last] - times[0][-1]) / self.half_life)
             found = judged(learner, margins_by(learner.find(matrix), converted(ends)), y, weights, shares)
         self.model = Path(learner.shell(), models, found.summary())

@@ -24,7 +24,7 @@ from ..estimators.sklearn import SparseClassifier, as_estimator
 from ..estimators.views import NOT_FITTED, Shown, Viewed, under_way
 from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside
-from .judging import Judged, Unseen, judged, judged_before
+from .judging import Judged, Unseen, judged
 from .learning import polished
 from .linear_path import LinearPath
 
@@ -114,7 +114,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             matrix, y, weights = learner.check_rows(X, y, sample_weight, offset, reset=True)
             placed, codes, weights = learner.begin_rows(matrix, y, weights)
             self._begin(learner, self._share(len(y)))
-            own = np.ones(len(y)) if weights is None else weights
+            own, self._fit.has_class_weights = np.ones(len(y)) if weights is None else weights, True
             given = checked_times(time, len(y), learner.half_life)
             times = self._fit.row_times(weights, len(y), given)
             with steps_shown(type(self).__name__, learner.verbose):
@@ -193,8 +193,8 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             named = iter([classes])
             times = self._fit.row_times(weights, len(y), checked_times(time, len(y), learner.half_life))
             for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False, times):
-                at = None if times is None or not len(rows) else float(times[rows[0]])
-                self._fit.add_judged(judged_before(learner, Unseen.of(learner, to_judge)), at)
+                if to_judge is not None:
+                    self._fit.judge(to_judge, None if times is None else float(times[rows[0]]))
                 self._take(matrix, y, weights, rows, False, next(named, None), times=times)
         return self
 

@@ -218,6 +218,9 @@ def _format_of(path: str) -> str:
 def _format_of_line(line: bytes, name: str) -> str:
     """Return the format of a file by its first line."""
     head = line.split()
+    label, tab, _ = line.partition(b"\t")
+    if tab and b"|" not in label and not _is_number(label):
+        return "text"  # whatever is in the text
     if any(b"|" in word for word in head):
         return "vw"
     if head and all(b":" in word for word in head[1:] if not word.startswith(b"#")) and _is_number(head[0]):

@@ -26,7 +26,8 @@ from ..util.atomic_files import PartFolder, naming
 from ..util.folders import cache_folder
 from ..util.notices import warn
 from .description import Description, from_json
-from .files import files_of
+from .files import files_of, is_same
+from .frequencies import packed, unpacked
 from .protocol import Chunk, Position, Stream, StreamError, column_of
 
 VERSION = 2
@@ -64,8 +65,8 @@ class CacheStream(Stream):
         self._checked = np.zeros(len(self.blocks), bool)
         self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
         self.description = from_json(self.manifest.get("description"))  # caches of before have none
-        bits = self.identity()["options"].get("hash_bits")
-        self.hashed_to = 0 if bits is None else 1 << bits
+        self.counts = unpacked(self.manifest.get("counts") or {})
+        self.hashed_to = 0 if (bits := self.identity()["options"].get("hash_bits")) is None else 1 << bits
 
     def _damaged(self) -> StreamError:
         return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
@@ -226,18 +227,19 @@ class Writer:
         self._blocks[-1]["end"] = self._blocks[-1]["at"] + size + padding
         self._d, self._rows = max(self._d, int(chunk.d)), self._rows + chunk.rows
 
-    def finish(self, identity: dict[str, Any], names: Mapping[int, str], description: Any = None) -> None:
-        """Write the manifest, sync all files to disk, and move the folder to its place."""
+    def finish(self, identity: dict[str, Any], source: Stream) -> None:
+        """Write names and the manifest, sync all files to disk, and move the folder to its place."""
         with naming(self.folder):
             self._flush()
             _synced(self._file)
-        text = json.dumps(dict(names)).encode()
+        text = json.dumps(dict(source.names)).encode()
         manifest = {
             "format": "sparsco-rows",
             "version": VERSION,
             "byteorder": sys.byteorder,
             "identity": identity,
-            "description": description,
+            "description": source.description,
+            "counts": packed(source.counts),
             "rows": self._rows,
             "d": self._d,
             "labels": list(self._labels),
@@ -296,6 +298,10 @@ class CachedStream(Stream):
     @property
     def names(self) -> Mapping[int, str]:
         return self.source.names if self._cache is None else self._cache.names
+
+    @property
+    def counts(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return self.source.counts if self._cache is None else self._cache.counts
 
     @property
     def is_cached(self) -> bool:
@@ -417,17 +423,11 @@ def is_cache(path: str) -> bool:
     return os.path.isfile(os.path.join(path, MANIFEST))
 
 
-def is_same(file: dict[str, Any]) -> bool:
-    """Return whether a file still has the recorded size and time."""
-    stat = os.stat(file["path"])
-    return (stat.st_size, stat.st_mtime_ns) == (file["size"], file["mtime_ns"])
-
-
 def _finish(writer: Writer, source: Stream, identity: dict[str, Any]) -> None:
     for file in files_of(identity):
         if not is_same(file):
             raise StreamError(f"{file['path']} changed while it was read: no cache of it was written.")
-    writer.finish(identity, source.names, source.description)
+    writer.finish(identity, source)
 
 
 def _warn(folder: Path, error: OSError) -> None:

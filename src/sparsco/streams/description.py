@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..text.spec import WORD, TextSpec
+from ..text.spec import TFIDF, WORD, TextSpec
 
 NUMBERS, CATEGORY, BOOLEAN, DATE, TEXT, IGNORED = "numbers", "category", "boolean", "date", "text", "ignored"
 REFUSE, ZERO, MEAN, INDICATOR = "refuse", "zero", "mean", "indicator"
@@ -95,6 +95,8 @@ class Column(NamedTuple):
             low, high = self.text.lengths
             what = "words" if self.text.analyzer == WORD else "characters"
             found.append(what if low == high == 1 else f"{low} to {high} {what}")
+            found += ["tf-idf"] if self.text.weighting == TFIDF else []
+            found += [f"each in at least {self.text.min_count} texts"] if self.text.min_count > 1 else []
         if self.kind == DATE:
             found.append(f"as days since {day_text(self.origin)}, month and weekday")
         if self.rare:
@@ -150,6 +152,18 @@ class Description(NamedTuple):
     def is_numeric(self) -> bool:
         """Return whether every feature is a column of the table: there are only numbers, none missing so far."""
         return all(column.kind in (NUMBERS, BOOLEAN) and not column.holes for column in self.features)
+
+    @property
+    def counted(self) -> dict[str, TextSpec]:
+        """Return the columns of texts whose values depend on the texts before, with their options."""
+        found = {column.name: column.text for column in self.features if column.kind == TEXT}
+        return {name: spec for name, spec in found.items() if spec is not None and spec.counts}
+
+    @property
+    def texts(self) -> TextSpec | None:
+        """Return the options of the texts, if the only feature is a column of texts; else None."""
+        only = self.features
+        return only[0].text if len(only) == 1 and only[0].kind == TEXT else None
 
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
@@ -224,6 +238,11 @@ class Description(NamedTuple):
                 by_name[name] = column._replace(kind=kind, missing=how or column.missing, pools=pools)
         found = self._replace(columns=tuple(by_name.values()), target_kind=target_kind, **roles)
         return found if marks is None else found._replace(no_number=tuple(marks[0]), no_category=tuple(marks[1]))
+
+
+def of_texts(spec: TextSpec, **hashing: Any) -> Description:
+    """Return the description of texts that are no table: one column ``text``, and the target ``label``."""
+    return Description((Column(TEXT, TEXT, text=spec),), "label", CATEGORY, **hashing)
 
 
 def offset_column(given: str | None, columns: Collection[str]) -> tuple[str | None, bool]:

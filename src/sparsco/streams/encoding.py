@@ -104,12 +104,21 @@ def entries(
     """Return the entries of n rows: indptr, keys of names, values, and a function that returns the names of entries.
 
     ``cells`` returns the Arrow array of a column by its name.  With ``unknown`` rows are to be predicted: categories
-    that the training had not seen are counted there, and belong to the pool of rare ones if there is one.
+    that the training had not seen are counted there, and belong to the pool of rare ones if there is one.  Columns of
+    texts that are counted are left out: see ``counted_texts``.
     """
     plain = [each for each in description.features if each.kind != TEXT]
     parts = [part for each in plain for part in _parts(cells(each.name), each, description, seed, unknown)]
-    texts = [_texts(cells(each.name), each, seed) for each in description.features if each.kind == TEXT]
-    return joined([_side_by_side(parts, n), *texts] if parts or not texts else texts)
+    counted = description.counted
+    texts = [each for each in description.features if each.kind == TEXT and each.name not in counted]
+    found = [_texts(cells(each.name), each, seed) for each in texts]
+    return joined([_side_by_side(parts, n), *found] if parts or not found else found)
+
+
+def counted_texts(cells: Callable[[str], Any], description: Description, seed: int) -> dict[str, TextEntries]:
+    """Return the features of the columns of texts whose values depend on the texts before, by column."""
+    counted = description.counted
+    return {each.name: _texts(cells(each.name), each, seed) for each in description.features if each.name in counted}
 
 
 def _texts(cells: Any, column: Column, seed: int) -> TextEntries:
@@ -120,9 +129,14 @@ def _texts(cells: Any, column: Column, seed: int) -> TextEntries:
         cells = _decoded(cells)
         return text_entries(cells if _is_text(cells.type) else cells.cast(arrow.string()), column.text, seed)
     except TextError as error:
-        raise CellError(error.row, f"column {name!r} has a text that {error.sentence}") from None
+        raise bad_text(error, column) from None
     except arrow.ArrowException as error:
         raise CellError(0, f"column {name!r} cannot be read as text: {error}") from error
+
+
+def bad_text(error: TextError, column: Column) -> CellError:
+    """Return the error of a text that cannot be read."""
+    return CellError(error.row, f"column {column.name!r} has a text that {error.sentence}")
 
 
 def _side_by_side(parts: Sequence[Part], n: int) -> TextEntries:

@@ -169,6 +169,11 @@ def encoder(
     return Vocabulary((names[column] for column in range(len(names))), frozen)
 
 
+def signs_of(names: Iterable[str], seed: int) -> np.ndarray:
+    """Return the signs that hashing gives to the values of these names: 1 or -1."""
+    return np.where(fingerprints(list(names), seed) & U(1 << 31), -1.0, 1.0)
+
+
 def rows_of(
     encoder: Encoder, lengths: np.ndarray, keys: np.ndarray, values: np.ndarray, names_of: NamesOf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

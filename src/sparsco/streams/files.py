@@ -199,6 +199,12 @@ def is_of_system(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno is not None
 
 
+def is_same(file: dict[str, Any]) -> bool:
+    """Return whether a file still has the recorded size and time."""
+    stat = os.stat(file["path"])
+    return (stat.st_size, stat.st_mtime_ns) == (file["size"], file["mtime_ns"])
+
+
 def files_of(identity: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the files, with sizes and times, in the identity of a stream."""
     return identity["source"]

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..text.encoding import TextEntries, joined
 from ..text.fingerprints import NamesOf
 from .features import Encoder, Hashed, Vocabulary, rows_of
 from .files import Text
+from .frequencies import Counted
 from .protocol import Chunk, Position, Stream, StreamError
 
 
@@ -26,6 +28,8 @@ class Parsed(NamedTuple):
     d: int = 0
     names_of: NamesOf | None = None
     error: tuple[int, str] | None = None
+    texts: Mapping[str, TextEntries] | None = None
+    """The features of columns of texts whose values depend on the texts before, by column."""
     offsets: np.ndarray | None = None
     times: np.ndarray | None = None
 
@@ -64,6 +68,11 @@ class Pieces(Stream):
     encoder: Encoder | None = None
     line = "line"
     width = 0
+    predicts = False
+    """Whether rows are read for a model that has learned: texts are not counted then."""
+    given_counts: Mapping[str, Any] | None = None
+    """The frequencies of texts to begin with."""
+    _counted: Counted | None = None
 
     def pieces(self, place: Position) -> Iterator[Piece]:
         """Yield pieces from a place on; an empty place is the beginning."""
@@ -101,12 +110,14 @@ class Pieces(Stream):
     def chunks(self, start: Position | None = None) -> Iterator[Chunk]:
         row = line = 0
         begin: Position = {}
+        self._counted = None
         if start is not None:
             begin, row, line, d = start["place"], start["row"], start["line"], start["d"]
             if self.encoder is None:
                 self.width = d
             else:
                 self.encoder.cut(d)
+            self._count_up_to(row)
         file = begin.get("file", 0)
         for parsed, name, place, read in self.pieces(begin):
             if place.get("file", 0) != file:
@@ -129,4 +140,31 @@ class Pieces(Stream):
             self.width = max(self.width, parsed.d)
             return (indptr, indices, data), self.width
         assert parsed.names_of
+        if parsed.texts:
+            parts = self._with_counts(parsed.texts)
+            indptr, indices, data, names_of = joined([TextEntries(indptr, indices, data, parsed.names_of), *parts])
+            return rows_of(self.encoder, np.diff(indptr), indices, data, names_of), len(self.encoder)
         return rows_of(self.encoder, np.diff(indptr), indices, data, parsed.names_of), len(self.encoder)
+
+    def _with_counts(self, texts: Mapping[str, TextEntries]) -> list[TextEntries]:
+        """Return the entries of texts with values by their frequencies; called in order, since texts are counted."""
+        if self._counted is None:
+            assert self.description is not None
+            self._counted = Counted(self.description.counted, self.encoder, self.given_counts)
+        return [self._counted.weighted(name, each, not self.predicts) for name, each in texts.items()]
+
+    def _count_up_to(self, row: int) -> None:
+        """Count the texts before a row, which another reading has seen: the source is read from its beginning."""
+        if self.predicts or self.description is None or not self.description.counted:
+            return
+        seen = 0
+        for parsed, *_ in self.pieces({}):
+            rest, seen = row - seen, seen + len(parsed.y)
+            if parsed.texts:
+                self._with_counts({name: each.head(rest) for name, each in parsed.texts.items()})
+            if seen >= row:
+                return
+
+    @property
+    def counts(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return {} if self._counted is None else self._counted.counts()

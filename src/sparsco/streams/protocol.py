@@ -88,6 +88,8 @@ class Stream:
     label_dtype: np.dtype | None = None
     """The type of labels that came as Python objects, once one was seen; chunks have numbers as float64."""
 
+    counts: Mapping[str, Any] = {}
+    """The frequencies of texts, by column, as far as they are known by now; for tf-idf and minimum counts."""
     description: Description | None = None
     """The description of a table's columns, as far as it is known; None if the source is no table."""
 

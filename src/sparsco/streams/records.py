@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import LARGEST
+from ..text.encoding import TextEntries, TextError, text_entries
 from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, TEXT, Column, Description
-from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, numbers, offsets_of, text_of
+from .encoding import (
+    DAY,
+    WEEKDAYS,
+    CellError,
+    Unknown,
+    bad_text,
+    counted_texts,
+    entries,
+    no_cell,
+    numbers,
+    offsets_of,
+    text_of,
+)
 from .files import needed
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -28,7 +41,10 @@ def record_entries(
     names: list[str] = []
     values: list[float] = []
     try:
+        counted = description.counted
         for column in sorted(description.features, key=lambda each: each.kind == TEXT):  # as in tables: texts come last
+            if column.name in counted:
+                continue
             cell: Any = record.get(column.name)
             if isinstance(cell, np.generic):
                 cell = cell.item()
@@ -41,11 +57,31 @@ def record_entries(
                 values.append(_number(cell, column))
             elif column.kind == DATE and type(cell) in (dt.date, dt.datetime):
                 _add_date(cell, column, names, values)
+            elif column.kind == TEXT and isinstance(cell, str):
+                _add_text(cell, column, names, values)
             else:
                 _add_others(cell, column, description, unknown, names, values)
     except CellError as wrong:
         raise ValueError(f"x: {wrong.sentence}.") from None
     return names, values
+
+
+def record_texts(record: Mapping[str, Any], description: Description, seed: int = 0) -> dict[str, TextEntries]:
+    """Return the features of the columns of texts that are counted, by column, of one record."""
+
+    def cells(name: str) -> Any:
+        cell = record.get(name)
+        return needed("pyarrow", "tables").array([None if is_missing(cell) else cell])
+
+    counted = description.counted
+    try:
+        if all(isinstance(record.get(name), str) for name in counted):
+            return {name: text_entries([record[name]], spec, seed) for name, spec in counted.items()}
+        return counted_texts(cells, description, seed)
+    except CellError as wrong:
+        raise ValueError(f"x: {wrong.sentence}.") from None
+    except TextError as error:
+        raise ValueError(f"x: the text {error.sentence}.") from None
 
 
 def record_offset(record: Mapping[str, Any], description: Description) -> float | None:
@@ -124,6 +160,16 @@ def _add_date(cell: dt.date, column: Column, names: list[str], values: list[floa
         time = (cell.toordinal() - _EPOCH.toordinal()) * DAY
     names += [column.name, f"{column.name}:month={cell.month}", f"{column.name}:weekday={WEEKDAYS[cell.weekday()]}"]
     values += [float(time - column.origin * DAY) / DAY, 1.0, 1.0]
+
+
+def _add_text(cell: str, column: Column, names: list[str], values: list[float]) -> None:
+    assert column.text is not None
+    try:
+        found = text_entries([cell], column.text)
+    except TextError as error:
+        raise bad_text(error, column) from None
+    names += found.names_of(np.arange(len(found.values)))
+    values += found.values.tolist()
 
 
 def _add_others(

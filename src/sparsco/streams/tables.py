@@ -25,7 +25,7 @@ class TableStream(Tabular):
 
     def __init__(self, table: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.table = _as_arrow(table, None if self.given is None else self.given.names)
+        self.table = as_arrow(table, None if self.given is None else self.given.names)
         self.total = self.table.num_rows
         schema = self.table.schema
         self.known = self.describe(schema.names, lambda: _types(schema), "the table")
@@ -164,7 +164,7 @@ def is_table(source: Any) -> bool:
 
 def with_roles(table: Any, **columns: Any) -> tuple[Any, dict[str, str]]:
     """Return a table with added columns of these roles, where not None, and the name of each role's column."""
-    arrow, table = needed("pyarrow", "tables"), _as_arrow(table)
+    arrow, table = needed("pyarrow", "tables"), as_arrow(table)
     roles = {}
     for role, values in columns.items():
         if values is not None:
@@ -197,7 +197,7 @@ def _of_pandas(frame: Any, wanted: Collection[str] | None) -> Any:
         raise
 
 
-def _as_arrow(table: Any, wanted: Collection[str] | None = None) -> Any:
+def as_arrow(table: Any, wanted: Collection[str] | None = None) -> Any:
     """Return a table of Arrow; where only some columns are ``wanted``, the others may be empty."""
     arrow = needed("pyarrow", "tables")
     if isinstance(table, arrow.Table):

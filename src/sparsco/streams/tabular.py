@@ -30,8 +30,19 @@ from .description import (
     spelled,
     to_json,
 )
-from .encoding import CellError, Unknown, categories, entries, kind_of, numbers, offsets_of, with_first_rows
+from .encoding import (
+    CellError,
+    Unknown,
+    categories,
+    counted_texts,
+    entries,
+    kind_of,
+    numbers,
+    offsets_of,
+    with_first_rows,
+)
 from .features import Hashed, Vocabulary, encoder
+from .frequencies import check_hashing, identity_of
 from .parsed import Parsed, Pieces
 from .protocol import Chunk, Position, StreamError
 
@@ -84,6 +95,7 @@ class Tabular(Pieces):
         frozen: bool = False,
         description: Description | None = None,
         predicts: bool = False,
+        counts: Mapping[str, Any] | None = None,
     ) -> None:
         checked_missing(missing)
         for name, word in (schema or {}).items():
@@ -95,15 +107,19 @@ class Tabular(Pieces):
         self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing, self.given = list(optional), missing, description
         self.unknown = Unknown() if predicts else None
+        self.predicts, self.given_counts = predicts, counts
         if description is not None and description.hash_bits is not None:
             hash_bits, seed, signed = description.hash_bits, description.seed, description.signed
         is_encoder = isinstance(names, Vocabulary | Hashed)
         self.encoder = names if is_encoder else encoder(hash_bits, seed, signed, names, frozen)
         self.seed = self.encoder.seed
+        for spec in (self.text_spec, *self.texts.values()):
+            check_hashing(spec, hash_bits)
 
     def settings(self) -> dict[str, Any]:
         given = {} if self.given is None else {"description": to_json(self.given)}
         if TEXT in self.asked[3].values():
+            given |= identity_of(self.given_counts)
             given["text"] = [self.text_spec.settings(), {name: spec.settings() for name, spec in self.told.items()}]
         if self.offset is not None:
             given["offset"] = self.offset
@@ -178,6 +194,12 @@ class Tabular(Pieces):
             if name is not None and name not in types:
                 there = listed(list(types), 20)
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
+        for role, name in roles:
+            if name is not None and schema.get(name) == TEXT:
+                raise StreamError(
+                    f"{source}: column {name!r} is the {role} and cannot be a text, too: name another column (text=, "
+                    "--text)."
+                )
         with_role = [name for _, name in roles]
         columns = tuple(self._column(name, type, source) for name, type in types.items() if name not in with_role)
         is_only = sum(each.kind != IGNORED for each in columns) == 1
@@ -228,6 +250,7 @@ class Tabular(Pieces):
 
         try:
             indptr, keys, values, names_of = entries(cells, n, found, self.seed, self.unknown)
+            texts = counted_texts(cells, found, self.seed)
             y = np.full(n, np.nan)
             if found.target is not None:
                 y = self._targets(cells(found.target), found)
@@ -245,7 +268,8 @@ class Tabular(Pieces):
         tags = None
         if found.tag is not None:
             tags = ["" if tag is None else str(tag) for tag in cells(found.tag).to_pylist()]
-        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of, offsets=offsets, times=times)
+        parsed = Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of, offsets=offsets, times=times)
+        return parsed._replace(texts=texts)
 
     def _targets(self, column: Any, found: Description) -> np.ndarray:
         name = str(found.target)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..text.encoding import TextError, text_entries
+from ..text.encoding import TextEntries, TextError, text_entries
 from ..text.fingerprints import to_name
 from ..text.spec import TextSpec, spec_of
+from .description import Description, listed, of_texts
 from .features import encoder
 from .files import Files, Text, opened
+from .frequencies import check_hashing, identity_of
 from .parsed import Parsed, Piece, Pieces
 from .protocol import Position, StreamError
 from .text import TextStream
@@ -28,8 +30,11 @@ class LabelledTexts(Pieces):
     """A stream whose rows are texts, each with an optional label.
 
     ``text_options`` are those of a `TextSpec`.  Columns are those of a growing vocabulary, or hashed with
-    ``hash_bits``.
+    ``hash_bits``.  ``description`` takes the place of these options: that of a model of texts, or of a table whose only
+    feature is a column of texts.
     """
+
+    description: Description
 
     def __init__(
         self,
@@ -40,18 +45,36 @@ class LabelledTexts(Pieces):
         signed: bool = True,
         names: Any = None,
         frozen: bool = False,
+        description: Description | None = None,
+        predicts: bool = False,
+        optional: Sequence[str] = (),
+        counts: Mapping[str, Any] | None = None,
     ) -> None:
-        self.text_spec = spec_of(text_options)
-        self.encoder = encoder(hash_bits, seed, signed, names, frozen)
+        if description is None:
+            hashing = {} if hash_bits is None else {"hash_bits": hash_bits, "seed": seed, "signed": signed}
+            description = of_texts(spec_of(text_options), **hashing)
+        if description.texts is None:
+            raise ValueError(
+                f"the model was trained on a table with the columns {listed(description.names)}: a text alone is not "
+                "enough."
+            )
+        check_hashing(description.texts, description.hash_bits)
+        self.description, self.text_spec = description, description.texts
+        self.predicts, self.given_counts = predicts, counts
+        self.encoder = encoder(description.hash_bits, description.seed, description.signed, names, frozen)
         self.seed = self.encoder.seed
 
     def settings(self) -> dict[str, Any]:
-        return {"text": self.text_spec.settings()}
+        return {"text": self.text_spec.settings()} | identity_of(self.given_counts)
 
     def parsed(self, column: Any, labels: list[str | None], lines: int) -> Parsed:
         """Return the rows of texts, in the form of `text_entries`."""
         found, y = text_entries(column, self.text_spec, self.seed), np.empty(len(labels), object)
         y[:] = labels
+        if self.text_spec.counts:
+            nothing = TextEntries(np.zeros(len(y) + 1, np.int64), found.keys[:0], found.values[:0], found.names_of)
+            texts = {self.description.features[0].name: found}
+            return Parsed(lines, *nothing[:3], y, names_of=found.names_of, texts=texts)
         return Parsed(lines, found.indptr, found.keys, found.values, y, names_of=found.names_of)
 
 

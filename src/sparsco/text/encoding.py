@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..jit.dispatch import U
 from ..jit.memory import PADDING
+from ..util.attributes import shape_of
 from .characters import forms
 from .fingerprints import NamesOf, to_bytes, to_name
 from .spec import BINARY, LOG, TFIDF, WORD, TextSpec
+
+_ROWS = 1 << 12
+"""The number of texts that are encoded at a time."""
 
 
 class TextError(ValueError):
@@ -29,6 +33,11 @@ class TextEntries(NamedTuple):
     keys: np.ndarray
     values: np.ndarray
     names_of: NamesOf
+
+    def head(self, rows: int) -> TextEntries:
+        """Return the first rows."""
+        indptr = self.indptr[: rows + 1]
+        return TextEntries(indptr, self.keys[: indptr[-1]], self.values[: indptr[-1]], self.names_of)
 
 
 class Tokens(NamedTuple):
@@ -91,6 +100,34 @@ def text_entries(column: Any, spec: TextSpec, seed: int = 0) -> TextEntries:
         return [spec.prefix + name for name in names] if prefix else names
 
     return TextEntries(indptr, keys[:size], values, names_of)
+
+
+def encoded(X: Any, spec: TextSpec, seed: int = 0) -> Iterator[TextEntries]:
+    """Yield the features of some texts at a time; X is a list, an array or a Series of texts."""
+    text, begins, stops = raw_texts(_column_of(X))
+    for start in range(0, max(len(begins), 1), _ROWS):
+        some = slice(start, start + _ROWS)
+        try:
+            yield text_entries((text, begins[some], stops[some]), spec, seed)
+        except TextError as error:
+            raise TextError(start + error.row, error.sentence) from None
+
+
+def _column_of(X: Any) -> Any:
+    """Return texts in a form that can be encoded; raise a ValueError for what is no column of texts."""
+    if isinstance(X, str | bytes):
+        raise ValueError("X is one text: give a list of texts.")
+    shape = shape_of(X)
+    if len(shape) > 1:
+        raise ValueError(f"X has the shape {shape}: give one column of texts, such as table['message'].")
+    package = type(X).__module__.partition(".")[0]
+    if isinstance(X, list | tuple) or package == "pyarrow":
+        return list(X) if isinstance(X, tuple) else X
+    if package == "pandas":  # its missing values have several forms
+        return np.where(X.isna(), np.array(None), np.asarray(X, object))
+    if not isinstance(X, Iterable):
+        raise ValueError(f"X is a {type(X).__name__}: give a list of texts.")
+    return np.asarray(X, object) if shape else list(X)
 
 
 def joined(parts: Sequence[TextEntries]) -> TextEntries:

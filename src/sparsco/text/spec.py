@@ -30,6 +30,13 @@ class TextSpec(NamedTuple):
     norm: bool = True
     shapes: bool = True
     prefix: str = ""
+    min_count: int = 1
+    """The number of texts in which a feature must occur before it gets a column."""
+
+    @property
+    def counts(self) -> bool:
+        """Return whether the row of a text depends on the texts before it."""
+        return self.weighting == TFIDF or self.min_count > 1
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -40,7 +47,10 @@ class TextSpec(NamedTuple):
 
     def settings(self) -> dict[str, Any]:
         """Return the options as JSON types."""
-        return self._asdict() | {"ngrams": list(self.lengths)}
+        found = self._asdict() | {"ngrams": list(self.lengths)}
+        if self.min_count == 1:
+            del found["min_count"]  # as in identities of before
+        return found
 
     def check(self) -> TextSpec:
         """Return the record itself; raise a ValueError for an option that is not valid."""
@@ -56,6 +66,8 @@ class TextSpec(NamedTuple):
                 raise ValueError(
                     f"ngrams must be a pair (low, high) with 1 <= low <= high <= {LONGEST}, not {self.ngrams!r}."
                 )
+        if not isinstance(self.min_count, int) or self.min_count < 1:
+            raise ValueError(f"min_count must be a whole number of at least 1, not {self.min_count!r}.")
         if not isinstance(self.prefix, str):
             raise ValueError(f"prefix must be a text, not {self.prefix!r}.")
         return self
@@ -68,9 +80,4 @@ def spec_of(options: TextSpec | Mapping[str, Any] | None) -> TextSpec:
             if name not in TextSpec._fields:
                 raise ValueError(f"text_options has {name!r}: choose from {', '.join(TextSpec._fields)}.")
         options = TextSpec(**dict(options or {}))
-    if options.weighting == TFIDF:
-        raise ValueError(
-            "weighting='tfidf' needs the frequencies of texts, which readers do not count: choose 'log', or use "
-            "SparseText in a pipeline."
-        )
     return options._replace(ngrams=options.lengths).check()

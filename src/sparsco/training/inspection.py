@@ -12,14 +12,17 @@ import numpy as np
 from ..data.crosses import Crossed
 from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
-from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
+from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off, turned
 from ..estimators.weight_bars import draw_weights
 from ..parts.part import is_record
 from ..streams.description import listed
+from ..streams.features import signs_of
 from ..util import html as html
+from ..util.notices import in_shell
 from ..util.progress import duration, printable
 from .model_checks import used_columns
-from .model_files import description_of, intervals_in, restored, stability_of
+from .model_fields import description_of, hash_seed_of
+from .model_files import intervals_in, restored, stability_of
 from .results import Trained
 
 _PROMISE_HEADS = {"q_value": "q-value", "probability": "share of halves"}
@@ -184,12 +187,12 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
     """
     coef, known = content["coef"], content.get("columns")
     output = np.repeat(np.arange(len(coef["ends"]) - 1), np.diff(coef["ends"]))
-    called = _outputs(content)
+    called, signs = _outputs(content), signs_by_column(content)
     by_column: dict[int, dict[str, Any]] = {}
     for column, k, weight in zip(coef["columns"].tolist(), output.tolist(), coef["data"].tolist(), strict=True):
         name = str(content["names"].get(column, column))
         entry = by_column.setdefault(column, {"column": column, "name": name, "weights": {}})
-        entry["weights"][called[k]] = weight
+        entry["weights"][called[k]] = signs.get(column, 1.0) * weight
 
     if known is not None:
         for column, spread, share in zip(used_columns(content).tolist(), known["spread"], known["share"], strict=True):
@@ -209,6 +212,17 @@ def features(content: Mapping[str, Any], top: int | None = None) -> list[dict[st
     return sorted(by_column.values(), key=rank)[:top]
 
 
+def signs_by_column(content: Mapping[str, Any]) -> dict[int, float]:
+    """Return the sign that hashing gave to the named feature of each column; none without hashing.
+
+    A weight times this sign is that of the name.
+    """
+    seed = hash_seed_of(content)
+    if seed is None:
+        return {}
+    return dict(zip(content["names"], signs_of(content["names"].values(), seed).tolist(), strict=True))
+
+
 def intervals(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any] | None:
     """Return the intervals of a model file, those of the largest |estimate| over its error first; None without any.
 
@@ -217,12 +231,12 @@ def intervals(content: Mapping[str, Any], top: int | None = None) -> dict[str, A
     stored = intervals_in(content)
     if stored is None:
         return None
-    called, low_and_high = _outputs(content), stored.bounds(stored.level)
+    called, signs, low_and_high = _outputs(content), signs_by_column(content), stored.bounds(stored.level)
     entries = []
     columns = stored.features, stored.outputs, stored.weights, stored.errors, *low_and_high
     for column, output, *numbers in zip(*(each.tolist() for each in columns), strict=True):
         entry = {"column": column, "name": str(content["names"].get(column, column)), "for": called[output]}
-        found = [None if np.isnan(number) else number for number in numbers]
+        found = [None if np.isnan(number) else number for number in turned(numbers, signs.get(column, 1.0))]
         entries.append(entry | dict(zip(("estimate", "error", "low", "high"), found, strict=True)))
 
     def rank(entry: dict[str, Any]) -> Any:
@@ -281,7 +295,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
     lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
     lines += [method(outcome["chosen"])] if "chosen" in outcome else []
     lines += [f"column {printable(line)}" for line in found.get("columns", ())]
-    lines += [f"warning: {sentence}" for sentence in outcome.get("warnings", ())]
+    lines += [f"warning: {in_shell(sentence)}" for sentence in outcome.get("warnings", ())]
     lines += ["intercept: " + ", ".join(f"{name} {value:.6g}" for name, value in found["intercept"].items()), ""]
     outputs = _outputs(content)
     width = max([len(shown(each["name"])) for each in found["top"]] + [7])
@@ -322,7 +336,7 @@ def _intervals_in_words(found: Mapping[str, Any] | None) -> list[str]:
         return []
     rows = [list(_HEADS), *_interval_rows(found)]
     widths = [max(len(row[k]) for row in rows) for k in range(len(_HEADS))]
-    lines = ["", f"{100.0 * found['level']:g}% intervals of the weights without a penalty, {found['from']}"]
+    lines = ["", f"{100.0 * found['level']:g}% intervals of the weights without a penalty, {in_shell(found['from'])}"]
     for name, *cells in rows:
         texts = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
         lines.append("  ".join([name.ljust(widths[0]), *texts]).rstrip())

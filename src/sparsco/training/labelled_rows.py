@@ -12,7 +12,7 @@ from ..estimators.linear import LinearModel
 from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
-from ..streams.features import Vocabulary
+from ..streams.features import Hashed, Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, unlabelled
 from ..streams.tabular import ROLES
@@ -137,7 +137,7 @@ def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> Non
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
-    own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
+    own = ("cache", "counts", *(IN_DESCRIPTION if stream.description is not None else ()))
     found = {name: option for name, option in options.items() if name not in own}
     source = stream.source if isinstance(stream, CachedStream) else stream
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
@@ -153,7 +153,28 @@ def describe(model: Any, stream: Stream, columns: int | None = None) -> None:
         return
     names = stream.names if by_name(stream) else None
     every = [] if names is None else [names[column] for column in range(len(names))][:columns]
-    model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
+    own = None if names is None or model.fit_state.has_names else every
+    model.describe(description.learned(every), own, stream.counts)
+
+
+def own_schema(model: Any, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the schema of an estimator, or of the settings of one, as an option of its reader."""
+    schema = (settings or {}).get("schema") if model is None else model.schema
+    return {} if schema is None else {"schema": schema}
+
+
+def hash_seed(stream: Stream) -> int | None:
+    """Return the seed of the hash that gave names their columns and signs; None without one."""
+    if isinstance(stream, CacheStream):
+        return seed_in(stream.identity()["options"])
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    hashed = source.encoder if isinstance(source, Pieces) else None
+    return seed_in(hashed.settings()) if isinstance(hashed, Hashed) else None
+
+
+def seed_in(options: Mapping[str, Any]) -> int | None:
+    """Return the seed of a hash with signs among the options of a reader; None without one."""
+    return options.get("seed", 0) if options.get("hash_bits") is not None and options.get("signed", True) else None
 
 
 def by_name(stream: Stream) -> bool:

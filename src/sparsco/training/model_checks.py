@@ -17,6 +17,7 @@ from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..inference.record import Intervals
 from ..parts.part import is_record
 from ..streams.description import KINDS, MISSING_AS, Column, Description
+from ..text.spec import TFIDF
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names, "crossed": Crossed}
@@ -38,6 +39,7 @@ def check(content: Mapping[str, Any]) -> None:
     _check_figures(content)
     _check_stability(content)
     _check_description(content.get("description"))
+    _check_counts(content.get("counts"), content.get("description"))
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -254,6 +256,19 @@ def _check_description(found: Any) -> None:
         _must(
             is_known and np.isfinite(column.fill) and type(column.origin) is int, "its description of columns is wrong"
         )
+
+
+def _check_counts(found: Any, description: Any) -> None:
+    """Raise an error if the frequencies of texts are not those of the columns that need them."""
+    if description is not None:
+        needed = {name for name, spec in description.counted.items() if spec.weighting == TFIDF}
+        _must(set(found or {}) == needed, "its frequencies of texts are missing, or of other columns")
+    for each in (found or {}).values():
+        keys, documents, texts = each["keys"], each["documents"], each["texts"]
+        _must(type(texts) is int and texts >= 0, "its number of texts is wrong")
+        _must(keys.dtype == np.int64 and documents.dtype == np.int32, "its frequencies of texts are wrong")
+        is_whole = len(keys) == len(documents) or description.hash_bits is not None
+        _must(is_whole and (documents >= 0).all() and (keys >= 0).all(), "its frequencies of texts are wrong")
 
 
 def _must(holds: Any, otherwise: str) -> None:

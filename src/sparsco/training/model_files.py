@@ -36,11 +36,12 @@ from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
 from ..parts.part import is_record
-from ..streams.description import REFUSE, Description, from_schema
+from ..text.spec import TFIDF
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
 from .model_checks import FEATURES, TASKS, check, crossed_in, used_columns
+from .model_fields import description_of, hash_seed_of
 
 _OF_THE_ROWS = ("task", "rows", "passes", "seconds", "features", "notes", "warnings", "table", "classes")
 """The results of a training run that hold for a smaller model, too."""
@@ -180,14 +181,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     solved = model.convert_with_columns(sizes=True)
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
-    every: Any = names or {}
     described = model.fit_state.described
-    if names is None and described is not None and described.names is not None:
-        every, by_name = dict(enumerate(described.names)), True
-    if isinstance(features, Names):
-        every = dict(enumerate(features.names))
-    elif names is None and model.column_names is not None:
-        every = dict(enumerate(model.column_names.tolist()))
+    every, by_name = _names_to_store(model, names, by_name)
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     places, labels = used, by_names({} if kind == "names" else every)
     crosses = None
@@ -221,6 +216,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "crosses": crosses,
         "column_names": None if kind in ("names", "crossed") else model.column_names,
         "description": None if described is None else described.description,
+        "counts": _counts(described),
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
         "loss": model.loss_record(),
@@ -298,6 +294,27 @@ def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
         outcome |= {"choice": choice, "nonzeros": small["summary"]["nonzeros"], "selected": model.n_selected_}
     extra = {"reader": content["extra"].get("reader", {})} | ({"training": outcome} if outcome else {})
     return small | {"extra": extra}
+
+
+def _names_to_store(model: LinearModel, names: Mapping[int, str] | None, by_name: bool) -> tuple[Any, bool]:
+    """Return the names of columns that are known, and whether they are the features."""
+    every, described, features = names or {}, model.fit_state.described, model.fit_state.features
+    if names is None and described is not None and described.names is not None:
+        every, by_name = dict(enumerate(described.names)), True
+    if isinstance(features, Names):
+        return dict(enumerate(features.names)), by_name
+    if names is None and model.column_names is not None:
+        return dict(enumerate(model.column_names.tolist())), by_name
+    if names is None and not every:
+        return model.fit_state.labels, model.fit_state.by_name
+    return every, by_name
+
+
+def _counts(described: Any) -> dict[str, Any] | None:
+    """Return the frequencies of texts that predictions need: those of columns with tf-idf; None if there are none."""
+    needed = {} if described is None else described.description.counted
+    found = {} if described is None else described.known_counts()
+    return {name: each for name, each in found.items() if needed[name].weighting == TFIDF} or None
 
 
 def _refuse_others(model: Any) -> None:
@@ -385,31 +402,11 @@ def restored(content: Mapping[str, Any]) -> Any:
     description = description_of(content)
     if description is not None:
         crosses = content.get("crosses")
-        model.describe(description, list(crosses["names"]) if crosses is not None and crosses["by_name"] else None)
+        names = list(crosses["names"]) if crosses is not None and crosses["by_name"] else None
+        model.describe(description, names, content.get("counts"))
+    if content["features"] not in ("names", "crossed"):
+        model.label_columns(content["names"], hash_seed=hash_seed_of(content))
     return model
-
-
-def feature_names(content: Mapping[str, Any]) -> list[str] | None:
-    """Return the names that rows for a model have, in the order of its columns; None if columns have numbers."""
-    if content["features"] == "crossed":
-        return list(content["crosses"]["names"]) if content["crosses"]["by_name"] else None
-    return list(content["names"].values()) if content["features"] == "names" else None
-
-
-def columns_to_read(content: Mapping[str, Any]) -> np.ndarray:
-    """Return the columns that have a weight, and those that crosses with a weight are made of."""
-    columns = np.unique(content["coef"]["columns"])
-    return columns if content["features"] != "crossed" else crossed_in(content).parents_of(columns)
-
-
-def description_of(content: Mapping[str, Any]) -> Description | None:
-    """Return the description of the table that a model has learned, None if it was none; files of before have kinds."""
-    reader = content["extra"].get("reader", {})
-    if content.get("description") is not None or "schema" not in reader:
-        return content.get("description")
-    more = {name: reader[name] for name in ("weight", "tag", "hash_bits", "seed", "signed") if name in reader}
-    marks = reader.get("missing_values")
-    return from_schema(reader["schema"], reader.get("target"), reader.get("missing", REFUSE), marks, **more)
 
 
 def _restored_sizes(

@@ -69,5 +69,8 @@ class Trained(NamedTuple):
     def estimator(self) -> Any:
         """Return the model as a scikit-learn estimator."""
         from ..estimators.sklearn import as_estimator
+        from .labelled_rows import by_name, hash_seed
 
-        return as_estimator(self.model)
+        found = as_estimator(self.model)
+        found.label_columns(self.stream.names, by_name(self.stream), hash_seed(self.stream))
+        return found

@@ -16,7 +16,8 @@ from ..streams.description import TEXT, Description, offset_column
 from ..streams.protocol import unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, labels
-from .model_files import columns_to_read, description_of, feature_names, restored
+from .model_fields import columns_to_read, description_of, feature_names
+from .model_files import restored
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -47,10 +48,10 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if description is not None:
         used = None if names is None else [names[k] for k in columns_to_read(content).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
-        if source == "-":  # a first line does not identify a table; only CSV can come from standard input
-            reader.setdefault("format", "csv")
-    elif "text_options" in content["extra"].get("reader", {}) and source == "-":
-        reader.setdefault("format", "text")
+        reader |= {"counts": content["counts"]} if content.get("counts") else {}
+        if source == "-":  # a first line identifies neither; of tables, only CSV can come from standard input
+            is_lines = "text_options" in content["extra"].get("reader", {})
+            reader.setdefault("format", "text" if is_lines else "csv")
     try:
         stream = open_stream(source, **reader)
     except ValueError as error:

@@ -43,6 +43,7 @@ from .labelled_rows import (
     describe,
     first_classes,
     labels,
+    own_schema,
     targets_of,
 )
 from .results import Line, StoppedError, Trained
@@ -138,7 +139,7 @@ def train(
     """
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
-    reader = {**(reader or {}), **options}
+    reader = {**own_schema(model, settings), **(reader or {}), **options}
     crossed = Crossing(cross, birth, cross_bits, reader)
     run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossed)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()

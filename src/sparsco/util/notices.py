@@ -54,3 +54,17 @@ def _users(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+_FLAG = re.compile(r"\b(split|calibrate|standardize|polish|probes)=True\b")
+_NUMBER = re.compile(r"\b(alpha|l1_ratio|budget|passes|eps|alphas)=(?=[\s,.;:)]|$)(?! \(--)")
+
+
+def in_shell(sentence: str) -> str:
+    """Return a message with the options of the shell in place of parameters of Python.
+
+    >>> in_shell("made on the same rows: split=True avoids that; pass a smaller alpha= to go on.")
+    'made on the same rows: --split avoids that; pass a smaller --alpha to go on.'
+    """
+    sentence = _FLAG.sub(lambda found: f"--{found[1]}", sentence)
+    return _NUMBER.sub(lambda found: f"--{found[1].replace('_', '-')}", sentence)

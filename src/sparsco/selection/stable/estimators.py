@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import compute_class_weight
 
+from ...estimators.margins import without_weights
 from ...estimators.sklearn import MarginClassifier
 from ...estimators.tasks import as_numbers, two_or_more
 from ...losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Gamma, Poisson, Tweedie
+from ...util.attributes import stored
 from .linear import StableLinearModel
 
 NOT_STABLE = Poisson, Gamma, Tweedie
@@ -131,8 +133,17 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
         if self.class_weight is not None:
             scale = compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights)
             weights = weights * scale[places]
+            self._balance = scale if isinstance(self.class_weight, str) else None
         codes = np.array([self._labels.index(label) for label in self.classes_.tolist()], np.float64)
         return codes[places][:, None], weights
+
+    def probabilities_of(self, p: np.ndarray) -> np.ndarray:
+        """Return the probability of each class for each row of margins; balanced classes are corrected for."""
+        if not isinstance(self.class_weight, str):
+            return super().probabilities_of(p)
+        inside = self.fit_state.inside
+        weights = stored(self, "_balance") if inside is None else inside.mean_class_weights()
+        return without_weights(super().probabilities_of(p), weights)
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
         codes = [self._labels.index(label) for label in self.classes_.tolist()]
