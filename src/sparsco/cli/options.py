@@ -186,6 +186,22 @@ def add_reading(to: argparse.ArgumentParser) -> None:
         help="tables: what a missing cell becomes (default: indicator, the mean of the first rows and a feature of "
         "its own)",
     )
+    _add_texts(group)
+    group.add_argument(
+        "--missing-values",
+        metavar="A,B,...",
+        help="csv: text that marks a missing cell, besides empty cells (default: NA, N/A, NaN, null, None in "
+        "columns of numbers)",
+    )
+    group.add_argument("--no-quotes", action="store_true", help="csv: quotation marks are ordinary characters")
+    group.add_argument("--delimiter", metavar="C", help="csv: the delimiter, one character")
+    group.add_argument(
+        "--no-header", action="store_true", help="csv: the file has no header; columns are called 0, 1, 2, ..."
+    )
+
+
+def _add_texts(group: Any) -> None:
+    """Add the options of texts."""
     group.add_argument(
         "--text",
         action="append",
@@ -202,17 +218,6 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--min-count", type=positive, metavar="N", help="texts: a word is a feature from its Nth text on (default: 1)"
-    )
-    group.add_argument(
-        "--missing-values",
-        metavar="A,B,...",
-        help="csv: text that marks a missing cell, besides empty cells (default: NA, N/A, NaN, null, None in "
-        "columns of numbers)",
-    )
-    group.add_argument("--no-quotes", action="store_true", help="csv: quotation marks are ordinary characters")
-    group.add_argument("--delimiter", metavar="C", help="csv: the delimiter, one character")
-    group.add_argument(
-        "--no-header", action="store_true", help="csv: the file has no header; columns are called 0, 1, 2, ..."
     )
 
 
