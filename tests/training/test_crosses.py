@@ -130,7 +130,7 @@ def test_raw_texts_are_crossed_word_by_word(tmp_path):
     assert main([*command, "-m", str(tmp_path / "t.model")]) == 0
     stream = [main(["evaluate", str(tmp_path / "t.model"), str(tmp_path / "t.txt")])]
     assert stream == [0]
-    assert load(tmp_path / "t.model").predict_one(["free", "prize"]) == "spam"
+    assert load(tmp_path / "t.model").predict_one("free prize") == "spam"
 
 
 def test_hashed_crosses_count_their_collisions(tmp_path, frame):

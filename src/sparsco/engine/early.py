@@ -26,13 +26,13 @@ class Early:
             warnings.simplefilter("ignore")  # of few examples: the runs themselves warn
             for copy in self.runs:
                 before = copy.before_pilot()
-                matrix, y, weights = _joined(before["_buffer"])
+                matrix, y, weights = _joined(copy.collected)
                 first = np.arange(self.pilot)
                 own = [(matrix.take(first), y[first], weights[first])]
-                copy.go_back(before | {"_buffer": own, "_buffered": self.pilot, "told": []})
+                copy.go_back(before | {"collected": own, "_buffered": self.pilot, "told": []})
                 copy.begin()
                 copy.feed(matrix, y, weights, np.arange(self.pilot, len(y)))
-        self.parts = len(before["_buffer"])
+        self.parts = len(runs[0].collected)
 
     def goes_on(self, runs: Sequence[Run], class_since: int) -> bool:
         """Return whether the copies are still those to predict by."""
@@ -41,12 +41,11 @@ class Early:
     def caught_up(self, runs: Sequence[Run]) -> list[Run]:
         """Return the copies, which have learned all that the runs have collected."""
         for run, copy in zip(runs, self.runs, strict=True):
-            collected = run.before_pilot()["_buffer"]
             if run.d > copy.d:
                 copy.grow(run.d)
-            for part in collected[self.parts :]:
+            for part in run.collected[self.parts :]:
                 copy.feed(*part)
-        self.parts = len(collected)
+        self.parts = len(runs[0].collected)
         return self.runs
 
 

@@ -48,10 +48,9 @@ class Crossing:
             raise ValueError(
                 "the model is under way, and goes on with the features that it began with: leave out cross."
             )
-        description = stream.description
-        if description is None:
-            source = stream.source if isinstance(stream, CachedStream) else stream
-            self.cross = self.cross.with_everything(_TEXTS if isinstance(source, LabelledTexts) else ())
+        description, source = stream.description, stream.source if isinstance(stream, CachedStream) else stream
+        if description is None or isinstance(source, LabelledTexts):
+            self.cross = self.cross.with_everything(() if description is None else _TEXTS)
         else:
             only = [each.name for each in description.features if each.text is not None and not each.text.prefix]
             self.cross = self.cross.with_everything(only)
