@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sparsco import SparseClassifier, SparsePath, SparseRegressor, load, save, train
+from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, SparseRegressor, distributed, load, save, train
 from sparsco.data.rows import as_matrix
 from sparsco.streams import convert
 from sparsco.training.checkpoints import Checkpoints
@@ -188,6 +188,17 @@ def test_what_has_no_form_is_refused_in_a_sentence(settings, message):
     for method in ("fit",) if "polish" in settings else ("fit", "partial_fit"):
         with pytest.raises(ValueError, match=message):
             getattr(clone(model), method)(X, y)
+
+
+def test_intervals_folds_and_partitions_are_refused():
+    X, y = changing(1200)
+    model = SparseClassifier(half_life=100, alpha=0.01).fit(X, y)
+    with pytest.raises(ValueError, match="intervals take all rows alike, and half_life lets old ones fade"):
+        model.intervals(0.9)
+    with pytest.raises(ValueError, match="folds take all rows alike, and half_life lets old ones fade"):
+        SparseClassifierCV(SparseClassifier(half_life=100)).fit(X, y)
+    with pytest.raises(ValueError, match="half_life=100 is not for data in partitions"):
+        distributed.fit(SparseClassifier(half_life=100), (X, y))
 
 
 def test_times_that_make_no_sense_are_refused():

@@ -202,7 +202,9 @@ def test_interactions_without_main_effects_are_not_born():
     assert "x3*x7" in selected(train(X, y=y, cross="all", birth=False, settings=SETTINGS).model)
 
 
-@pytest.mark.parametrize("settings", [{}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"half_life": 900}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}]
+)
 def test_any_cut_and_any_number_of_threads_give_the_same_bits(tmp_path, settings):
     X, y, _ = planted(n=2500, d=30)
     with open(tmp_path / "t.svm", "w") as file:
