@@ -116,7 +116,7 @@ hostile = given(fragments, fragments, st.tuples(fragments, fragments, fragments)
 quick = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
 
 
-@settings(max_examples=50, **quick)
+@settings(max_examples=30, **quick)
 @hostile
 @pytest.mark.filterwarnings("ignore")
 def test_python_json_csv_and_sql(content, tmp_path_factory, column, category, texts, labels):
