@@ -104,6 +104,10 @@ def test_any_source_of_the_same_features_gives_the_same_model(tmp_path, frame, t
     crossed, plain = train(X, y=target, cross="all", **options).estimator, SparseCrosses().fit(X)
     twin = SparseRegressor(random_state=0).fit(plain.transform(X), target)
     assert set(plain.get_feature_names_out()[twin.get_support()]) == selected(crossed)
+    chosen = crossed.transform(X).toarray()
+    k, names = crossed.get_feature_names_out().tolist().index("x1*x3"), crossed.feature_names_
+    assert chosen.shape == (800, len(selected(crossed))) and len(names) == len(crossed.coef_)
+    np.testing.assert_array_equal(chosen[:, k], X[:, 1] * X[:, 3])
     np.testing.assert_allclose(crossed.predict(X), twin.predict(plain.transform(X)), atol=1e-6)
     columns = np.flatnonzero(X[0])
     save(crossed, tmp_path / "n.model")
@@ -198,7 +202,9 @@ def test_interactions_without_main_effects_are_not_born():
     assert "x3*x7" in selected(train(X, y=y, cross="all", birth=False, settings=SETTINGS).model)
 
 
-@pytest.mark.parametrize("settings", [{}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"half_life": 900}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}]
+)
 def test_any_cut_and_any_number_of_threads_give_the_same_bits(tmp_path, settings):
     X, y, _ = planted(n=2500, d=30)
     with open(tmp_path / "t.svm", "w") as file:
@@ -295,6 +301,14 @@ def test_offsets_go_with_crosses(tmp_path, frame):
     by_array = train(X, y=y + 5.0, offset=np.full(1200, 5.0), cross="all", birth=True, settings=SETTINGS).estimator
     plain = by_array.predict(X)
     np.testing.assert_allclose(by_array.predict(X, offset=np.full(1200, 2.0)), plain + 2.0)
+
+
+def test_exports_name_crosses_or_refuse_them(tmp_path, trained):
+    save(trained.estimator, tmp_path / "a.model")
+    assert main(["export", str(tmp_path / "a.model"), "--to", "csv", "-o", str(tmp_path / "a.csv")]) == 0
+    assert "a=u*b=y" in (tmp_path / "a.csv").read_text()
+    assert main(["export", str(tmp_path / "a.model"), "--to", "sql", "-o", str(tmp_path / "a.sql")]) == 2
+    assert not (tmp_path / "a.sql").exists()
 
 
 def test_several_classes_and_calibrated_probabilities(frame):

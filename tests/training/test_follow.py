@@ -160,7 +160,12 @@ def test_it_learns_what_train_learns(tmp_path):
 
 @pytest.mark.parametrize(
     ("suffix", "options"),
-    [*((suffix, {}) for suffix in LOGS), ("svm", {"cross": "all", "birth": True}), ("csv", {"offset": "size"})],
+    [
+        *((suffix, {}) for suffix in LOGS),
+        ("svm", {"cross": "all", "birth": True}),
+        ("csv", {"offset": "size"}),
+        ("svm", {"settings": SETTINGS | {"half_life": 500}}),
+    ],
 )
 def test_any_growth_and_any_kill_give_the_same_models(suffix, options, tmp_path):
     if suffix in ("csv", "jsonl"):
@@ -416,7 +421,7 @@ def test_drift_is_told_with_advice(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     flipped = "".join(("-" + line if line[0] == "1" else line[1:]) for line in as_libsvm(4000, seed=1).splitlines(True))
     (tmp_path / "a.svm").write_text(as_libsvm(12_000) + flipped)
-    with pytest.warns(UserWarning, match="^drift by row 12,") as told:
+    with pytest.warns(UserWarning, match="^drift by row 12,288:") as told:
         assert cli.main(["train", "--follow", "a.svm", "-m", "m", "--idle-exit", "0", "--json", "--alpha", "0.01"]) == 0
     (said,) = [str(each.message) for each in told]
     assert "level 1% for the whole stream" in said and "--half-life 1" in said

@@ -303,9 +303,9 @@ class LinearBase:
         with steps_shown(type(self).__name__, self.verbose):
             return self._fit.with_sizes(self.arranged)
 
-    def convert_with_columns(self) -> Converted:
-        """Return the converted model with the spreads of its columns, which few readers need."""
-        self.convert()
+    def convert_with_columns(self, sizes: bool = False) -> Converted:
+        """Return the converted model with the spreads of its columns, and with ``sizes`` also as above."""
+        self.convert_with_sizes() if sizes else self.convert()
         return self._fit.with_columns()
 
     def _goes_on(self) -> bool:

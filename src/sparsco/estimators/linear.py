@@ -425,16 +425,13 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
-        sizes = self.convert_with_sizes().sizes if self.n_selected_ > k else ()
-        solved = self.convert_with_columns()
+        solved = self.convert_with_columns(sizes=self.n_selected_ > k)
         if self.n_selected_ > k:
-            if not sizes:
-                raise ValueError(
-                    "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
-                )
-            stored = [each for each in sizes if each.size <= k]
+            if not solved.sizes:
+                raise ValueError("at_size needs a fit with an automatic choice: give no alpha, optimizer, conversion.")
+            stored = [each for each in solved.sizes if each.size <= k]
             if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {sizes[0].size} features.")
+                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
             fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}

@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.feature_selection import SelectorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
-    _check_feature_names_in,
     _get_feature_names,
     check_is_fitted,
     validate_data,
@@ -33,11 +31,12 @@ from .parameters import check_parameters, refuse_polish
 from .row_checks import checked_weights, nameless
 from .row_offsets import checked_offset, shifted
 from .row_times import checked_times
+from .selecting import Selecting
 from .tasks import LinearClassifier, LinearRegressor
 from .views import ViewedModel
 
 
-class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
+class Estimator(ViewedModel, Selecting, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -173,37 +172,6 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
         return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
-
-    @property
-    def feature_names_(self) -> np.ndarray:
-        """Return the names of a stream's features by column of ``coef_``.
-
-        If features are columns, return the names of X's columns.
-        """
-        check_is_fitted(self)
-        self._flush()
-        if self._fit.lists_features:
-            names = np.empty(len(self._fit.features), object)
-            names[:] = self._fit.features.names
-            return names
-        return _check_feature_names_in(self)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.lists_features:
-            return self.feature_names_[self.get_support()]
-        if input_features is None and self.column_names is None:
-            return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
-        return super().get_feature_names_out(input_features)
-
-    def _get_support_mask(self) -> np.ndarray:
-        coef = self.convert().coef
-        if self._fit.lists_features:
-            return np.isin(np.arange(coef.shape[1]), coef.indices)
-        used = self._fit.features.to_columns(coef.indices)
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[used] = True
-        return mask
 
     def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)

@@ -44,8 +44,6 @@ _SHARE = 0.05
 """The largest share of the time that is spent on publishing, and that on checkpoints, where they are due by time."""
 _PAUSE = 0.1
 """The seconds between two looks at a log that does not grow."""
-_WIDE = 1 << 32
-"""A number of columns that are not counted: they are hashes."""
 _WARNINGS = 100
 """The number of warnings that are kept."""
 
@@ -312,9 +310,9 @@ class Following(Training):
 
     def _narrowed(self, rows: LabelledRows) -> LabelledRows:
         """Return rows with no more columns than have occurred so far: a chunk has those of later rows, too."""
-        matrix = rows.matrix
-        if self.stream.hashed_to or matrix.d > _WIDE:
+        if self.stream.hashed_to:
             return rows
+        matrix = rows.matrix
         before = max((part.matrix.d for part in self.held), default=self.model.n_features_in_ if self.row else 1)
         d = max(before, int(matrix.indices.max(initial=0)) + 1)
         return rows._replace(matrix=Matrix(matrix.indptr, matrix.indices, matrix.data, d))
@@ -380,9 +378,10 @@ class Following(Training):
         shorter = max(1000.0, drift.rows_before / 8.0) if half_life in (None, np.inf) else float(half_life) / 4.0
         rounded = f"{float(f'{shorter:.2g}'):.0f}"
         return (
-            f"drift by row {self.row:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} before they "
-            f"were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, level "
-            f"{LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {rounded}."
+            f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} "
+            f"before they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of "
+            f"means, level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life "
+            f"{rounded}."
         )
 
     def _tell(self, sentence: str) -> None:

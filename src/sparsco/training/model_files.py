@@ -177,8 +177,7 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False) -> dict[str, Any]:
     """Return the fields of the file format for a model."""
     _refuse_others(model)
-    model.convert_with_sizes()
-    solved = model.convert_with_columns()
+    solved = model.convert_with_columns(sizes=True)
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
     every: Any = names or {}
