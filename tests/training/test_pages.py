@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsco import SparseClassifier, SparsePath, SparseRegressor, plots, save
+from sparsco import SparseClassifier, SparsePath, SparseRegressor, cli, plots, save
 from sparsco.training import comparison, inspection, model_files, paths
 
 matplotlib.use("agg")
@@ -78,3 +78,14 @@ def test_dollars_in_names_are_no_formulas():
 def test_paths_draw_themselves():
     path = SparsePath(SparseRegressor(random_state=0), n_alphas=4).fit(X, X["b"]).path_
     assert len(path.plot().lines) >= 1
+
+
+def test_training_writes_the_page_of_its_model(tmp_path, capsys):
+    rows = [f"{1 if x[0] > 0 else -1} 1:{x[0]:.4f} 2:{x[1]:.4f}" for x in RNG.standard_normal((300, 2))]
+    (tmp_path / "a.svm").write_text("\n".join(rows) + "\n")
+    files = [str(tmp_path / name) for name in ("a.svm", "a.model", "a.html")]
+    assert cli.main(["train", files[0], "-m", files[1], "--html", files[2], "--alpha", "0.05", "--quiet"]) == 0
+    assert cli.main(["inspect", files[1], "--html", str(tmp_path / "b.html")]) == 0
+    assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
+    assert cli.main(["train", files[0], "-m", files[1], "--html", files[0]]) == 2
+    assert (tmp_path / "a.svm").read_text().startswith(rows[0])

@@ -15,6 +15,7 @@ from .options import FINE, INTERRUPTED, TERMINATED, check_writable, crosses, rea
 from .train import checkpoints_of, default_name, stopping, to_update
 
 _REFUSED = {
+    "html": "inspect --html writes the page of a published model",
     "passes": "rows are learned once, as they arrive",
     "polish": "it needs all rows",
     "dask": "one process follows a log",

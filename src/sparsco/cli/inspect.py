@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .options import FINE, check_writable, command, positive, to_json
+from .options import FINE, PAGE_FEATURES, check_writable, command, positive, to_json
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -54,7 +54,7 @@ def run(given: argparse.Namespace) -> int:
         print(f"model: {model_files.write(given.output, content)}", file=sys.stderr)
     if given.html:
         check_writable(Path(given.html), given.model)
-        print(f"report: {inspection.write_page(given.html, content, max(given.top, 200))}", file=sys.stderr)
+        print(f"report: {inspection.write_page(given.html, content, max(given.top, PAGE_FEATURES))}", file=sys.stderr)
     if given.json:
         print(to_json(inspection.description(content)))
     elif not given.html:

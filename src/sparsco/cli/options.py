@@ -15,6 +15,8 @@ from typing import Any
 
 from ..util.atomic_files import check_place
 
+PAGE_FEATURES = 200
+"""The number of features on the page of a model."""
 FINE, UNEXPECTED, BAD_INPUT, BAD_FILE, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
 
 

@@ -17,6 +17,7 @@ from .learning import add_learning, estimator
 from .options import (
     FINE,
     INTERRUPTED,
+    PAGE_FEATURES,
     TERMINATED,
     add_crosses,
     add_order,
@@ -144,6 +145,9 @@ def add(commands: argparse._SubParsersAction) -> None:
     _add_following(to)
     add_reading(to)
     add_crosses(to)
+    to.add_argument(
+        "--html", metavar="FILE", help="write the model as one HTML page with plots, as inspect --html does"
+    )
     to.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     to.set_defaults(run=_train)
@@ -183,7 +187,8 @@ def _train(given: argparse.Namespace) -> int:
         raise ValueError("--publish-every and --idle-exit are for --follow: give that, too.")
     source = given.data[0] if len(given.data) == 1 else given.data
     path = Path(given.model or given.update or default_name(given.data[0]))
-    check_writable(path, *given.data, *(given.test or ()))
+    for output in (path, *([Path(given.html)] if given.html else [])):
+        check_writable(output, *given.data, *(given.test or ()))
     reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
         model, reader, names, named = to_update(given, reader)
@@ -357,7 +362,7 @@ def _finished(
 
     ``written`` is called when the model is written.
     """
-    from ..training import model_files, scoring
+    from ..training import inspection, model_files, scoring
     from ..training.inspection import as_text, summary
     from ..training.labelled_rows import by_name, describe, reader_of
 
@@ -389,6 +394,8 @@ def _finished(
             raise
         save()
     outcome["model"] = str(path)
+    if given.html:
+        print(f"page: {inspection.write_page(given.html, model_files.read(path), PAGE_FEATURES)}", file=sys.stderr)
     print(to_json(outcome) if given.json else as_text(outcome))
     return FINE
 

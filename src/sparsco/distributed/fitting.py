@@ -24,7 +24,7 @@ from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
-from .messages import refuse_offsets
+from .messages import refuse_counted_texts, refuse_offsets
 from .mixing import STEPS, Mixing, first_rows
 from .partitions import Partition, files_in, is_in_memory, partitions_of
 from .progress import Kept, Progress
@@ -392,12 +392,7 @@ def _opened(
             f"{where.name} is a cache of named features, whose columns differ between caches: give the "
             "source files, or convert them with hash_bits."
         )
-    described = first.reader.get("description")
-    if described is not None and described.counted:
-        raise ValueError(
-            "weighting='tfidf' and min_count count the texts before a row, which partitions do not know: choose "
-            "weighting='log' and min_count=1, or train in one stream."
-        )
+    refuse_counted_texts(first.reader.get("description"))
     if first.by_name:  # columns must mean the same everywhere
         if first.columns is None:
             every: list[list[str]] = pool.map("sparsco-names", names, [(part,) for part in parts])

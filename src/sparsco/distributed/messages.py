@@ -48,6 +48,15 @@ def refuse_offsets(part: LabelledRows) -> None:
         raise ValueError("data in partitions takes no offset: train on one machine, or leave the offset out.")
 
 
+def refuse_counted_texts(description: Any) -> None:
+    """Raise a ValueError for texts whose values depend on the texts before them; ``description`` may be None."""
+    if description is not None and description.counted:
+        raise ValueError(
+            "weighting='tfidf' and min_count count the texts before a row, which partitions do not know: choose "
+            "weighting='log' and min_count=1, or train in one stream."
+        )
+
+
 def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:
     """Return whether all labels are among the classes."""
     try:
