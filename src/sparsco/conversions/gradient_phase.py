@@ -10,7 +10,7 @@ from ..data.rows import add_rows, add_squared_rows, ask_for_row, margins
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
-from ..problem.state import Means, Problem, Rows, padded, widened
+from ..problem.state import Means, Problem, Rows, compacted, padded, widened
 
 
 class FixedPoint:
@@ -26,6 +26,9 @@ class FixedPoint:
 
     def grow(self, d: int) -> None:
         self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
+
+    def keep(self, kept: np.ndarray) -> None:
+        self.w, self.G, self.H = (compacted(part, kept) for part in (self.w, self.G, self.H))
 
     def widen(self, problem: Problem) -> None:
         self.w, self.b, self.G, self.H, self.bias = (

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.randomness import Purpose, draw, key
+from ..data.rows import places, screened
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..problem.state import widened
 from ..solver.units import column_sums
@@ -243,6 +244,19 @@ class Reservoir:
         if self._rows < self.rows_seen:
             return 0
         return max(self.max_nonzeros - int(np.maximum(self._table.length[: self._rows], 1).sum()), 0)
+
+    def keep(self, kept: np.ndarray, d: int) -> None:
+        """Drop the entries of all but some of d features; those, by ascending slots, get the slots 0, 1, ...
+
+        First R and V are cut to what they are now: shorter rows leave room for rows to come, not for those before.
+        """
+        none = np.empty(0, np.int64)
+        self._tighten(*self._split_with(none.view(np.uint64), none.view(np.uint64), none, self._limits))
+        rows = self._gather(np.arange(self._rows))
+        indptr, self._indices, self._data = screened(rows.indptr, rows.indices, rows.data, places(kept, d))
+        table = _Table(*(column[: self._rows].copy() for column in self._table))
+        self._table = table._replace(start=indptr[:-1].copy(), length=np.diff(indptr))
+        self._used, self._shared = len(self._data), False
 
     def widen(self, lanes: int) -> None:
         """Add lanes; the rows stored so far take no part in them (target -1, weight 0)."""

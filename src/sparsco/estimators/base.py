@@ -36,6 +36,8 @@ class LinearBase:
     choose: Any = "balanced"
     cv: Any = "auto"
     feature_groups: Any = None
+    max_features: int | None = None
+    trim: int | None = None
     calibrate: Any = False
     """What files of before have no value for."""
     _strengths: Any = None
@@ -70,6 +72,8 @@ class LinearBase:
         feature_weights: Any = None,
         feature_groups: Any = None,
         storage: str = "auto",
+        max_features: int | None = None,
+        trim: int | None = None,
         preset: Any = None,
         budget: int | None = None,
         target_excess_risk: tuple[float, float] | None = None,
@@ -88,17 +92,15 @@ class LinearBase:
         self.max_iter = max_iter
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
+        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.shuffle = shuffle
         self.random_state = random_state
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.relaxed = relaxed
-        self.choose = choose
-        self.cv = cv
+        self.choose, self.cv = choose, cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage = storage
+        self.storage, self.max_features, self.trim = storage, max_features, trim
         self.preset = preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk

@@ -20,6 +20,7 @@ from ..conversions.reservoir import Reservoir
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..data.trimming import Trimming
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
@@ -46,6 +47,8 @@ FIXED = (
     "feature_weights",
     "feature_groups",
     "storage",
+    "max_features",
+    "trim",
     "preset",
     "budget",
     "target_excess_risk",
@@ -151,6 +154,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    trimming: Trimming | None = None
+    """The features in use, where some may leave."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 
@@ -192,6 +197,8 @@ class FitState(LifeCycle, Restored):
         self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
         self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
+        bounds = estimator.max_features, estimator.trim
+        self.trimming = None if bounds == (None, None) else Trimming(*bounds)
         self._share_warnings()
 
     def go_on(self, phase: Phase) -> None:
@@ -354,9 +361,12 @@ class FitState(LifeCycle, Restored):
 
     def drain(self) -> tuple[Matrix, np.ndarray]:
         """Return the queued examples as rows and targets, and empty the queue."""
-        y, matrix = np.array(self.noted), self.features.drain()
-        self.noted = []
-        return matrix, y
+        return self.features.drain(), self.drain_targets()
+
+    def drain_targets(self) -> np.ndarray:
+        """Return the targets of the queued examples, and empty their queue."""
+        y, self.noted = np.array(self.noted), []
+        return y
 
     # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -365,7 +375,10 @@ class FitState(LifeCycle, Restored):
         if self.model is None:
             runs = self.begun()
             answers = None if self.long is None else finish_long_stream(self.long, runs)
-            self.take(convert_runs(runs, answers), arranged)
+            model = convert_runs(runs, answers)
+            if self.trimming is not None:
+                model = model._replace(report=model.report | {"trimmed": self.trimming.report(len(self.features))})
+            self.take(model, arranged)
 
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
@@ -447,9 +460,15 @@ class FitState(LifeCycle, Restored):
         restore_fields, features = super().snapshot(), self.features
         known = features.mark() if isinstance(features, Columns) else None
         collecting = [(run, run.before_pilot()) for run in self.runs if run.pilot is None]
+        trimming = copy.deepcopy(self.trimming) if collecting else None
 
         def restore() -> None:
+            now = self.features, self.trimming
             restore_fields()
+            if self.trimming is not None and not collecting:  # features that have left the runs do not come back
+                self.features, self.trimming = now
+                return
+            self.trimming = trimming
             if isinstance(features, Columns):
                 features.back_to(known)
             for run, before in collecting:

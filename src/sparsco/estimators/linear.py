@@ -35,9 +35,11 @@ from .parameters import (
     check_parameters,
     new_runs,
     tolerance,
+    trims,
 )
 from .passes import are_solved, counted_rows, rows_for_start, run_passes
 from .reading import Readable
+from .trimmed import learn_bounded
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 20
@@ -275,10 +277,23 @@ class LinearModel(OneExample, Readable):
             codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
             y = _at_rows(codes, order, len(y))
             weights = None if own is None else _at_rows(own, order, len(y))
+        if trims(self):
+            if self._fit.has_names:
+                raise ValueError(
+                    "the columns of X are the names of this stream, which change when features leave: use learn_one."
+                )
+            if first:
+                self._begin_stream(self._fit.features.room)
+            self._fit.features.width = self.n_features_in_
+            if order is not None:
+                matrix, y, weights = matrix.take(order), y[order], None if weights is None else weights[order]
+            keys, rows = self._fit.features.by_key(matrix)
+            learn_bounded(self, keys, rows, y, weights, is_repeat_pass)
+            return
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
-        self._learn_rows(matrix, y, weights, is_repeat_pass, order)
+        self.learn_rows(matrix, y, weights, is_repeat_pass, order)
 
     def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one, names=names)
@@ -287,7 +302,7 @@ class LinearModel(OneExample, Readable):
         self._fit.start(runs, Phase.STREAM, self)
         self.n_iter_ = 1
 
-    def _learn_rows(
+    def learn_rows(
         self,
         matrix: Matrix,
         y: np.ndarray,
@@ -334,7 +349,7 @@ class LinearModel(OneExample, Readable):
     def _new_features(self, d: int = 0) -> Columns:
         """Return new slots for a stream of rows with d columns; d is 0 if the number is not known."""
         many = self.storage == "auto" and d >= _MANY_COLUMNS and not by_column(self)
-        return SeenColumns() if many or self.storage == "seen" else Columns()
+        return SeenColumns() if many or self.storage == "seen" or trims(self) else Columns()
 
     def widen(self, columns: int) -> None:
         """Extend the model to at least this number of columns."""

@@ -12,6 +12,7 @@ from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
+from .trimmed import learn_bounded
 from .views import refuse_in_view
 
 _NOTED = 1024
@@ -29,7 +30,7 @@ class OneExample(LinearBase):
         """Make the runs of a stream."""
         raise NotImplementedError
 
-    def _learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
         """Learn the next rows of a stream."""
         raise NotImplementedError
 
@@ -80,9 +81,15 @@ class OneExample(LinearBase):
             return
         refuse_in_view(self)
         self._goes_on()
-        matrix, y = self._fit.drain()
-        self.n_features_in_ = self._fit.features.width
-        self._learn_rows(matrix, y, self._class_weights(y))
+        if self._fit.trimming is None:
+            matrix, y = self._fit.drain()
+            self.n_features_in_ = self._fit.features.width
+            self.learn_rows(matrix, y, self._class_weights(y))
+        else:
+            keys, rows = self._fit.features.drain_by_key()
+            y = self._fit.drain_targets()
+            learn_bounded(self, keys, rows, y, self._class_weights(y))
+            self.n_features_in_ = self._fit.features.width
 
     def _margins_one(self, x: Any) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""

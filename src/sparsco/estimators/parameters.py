@@ -24,6 +24,7 @@ from ..engine.polish import TOLERANCE
 from ..engine.run import Run
 from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS
+from ..parts.compatibility import refuse, trimming_reason
 from ..parts.part import kind_of
 from ..penalties import (
     PENALTIES,
@@ -183,6 +184,11 @@ def check_parameters(model: Any) -> None:
     for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
         must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
     must("storage", model.storage in ("auto", "all", "seen"), "'auto', 'all' (room for every column) or 'seen'")
+    for name in ("max_features", "trim"):
+        given = getattr(model, name)
+        must(name, given is None or is_count(given), "None or a whole number of at least 1")
+    if trims(model):
+        _check_trimming(model)
     if model.storage == "seen" and by_column(model):
         raise ValueError(
             f"{by_column(model)} has one value per column, which storage='seen' does not list: leave storage at 'auto'."
@@ -209,6 +215,33 @@ def check_parameters(model: Any) -> None:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
+
+
+def trims(model: Any) -> bool:
+    """Return whether features may leave the training state of a model."""
+    return model.max_features is not None or model.trim is not None
+
+
+def _check_trimming(model: Any) -> None:
+    """Raise a ValueError for parameters that need all features, where features may leave."""
+    why = ""
+    if model.storage == "all":
+        why = "storage='all' has room for every column: leave storage at 'auto'"
+    elif by_column(model):
+        why = f"{by_column(model)} has one value per column: leave one of them out"
+    elif tolerance(model):
+        why = "polish needs all features of all rows: leave one of them out"
+    if why:
+        raise ValueError(f"max_features and trim let features leave, but {why}.")
+
+
+def refuse_trimming(model: Any, method: str) -> None:
+    """Raise a ValueError if features may leave, for a method that has all rows at once."""
+    if trims(model):
+        raise ValueError(
+            f"max_features and trim are for streams, whose features come one after the other, and {method} has all "
+            "rows at once: use partial_fit, learn_one or train."
+        )
 
 
 def tolerance(model: Any) -> float:
@@ -388,6 +421,8 @@ def new_runs(
     most = max(targets.m for targets in every)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
+    if trims(model):
+        refuse(trimming_reason(penalty, optimizer, conversion))
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)

@@ -31,7 +31,8 @@ class Readable(LinearBase):
         if isinstance(self.fit_state.features, SeenColumns):
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
             coef = sp.csr_array((parts.data, (parts.row, self.fit_state.features.to_columns(parts.col))), shape=shape)
-        if self.fit_state.is_sparse or (self.storage == "seen" and not self.fit_state.has_names):
+        is_listed = self.storage == "seen" or self.fit_state.trimming is not None
+        if self.fit_state.is_sparse or (is_listed and not self.fit_state.has_names):
             return coef
         check_room(coef.shape[0] * coef.shape[1], "a dense coef_", "call sparsify() first")
         return coef.toarray()

@@ -27,7 +27,7 @@ from .held_out import by_row_of
 from .hints import Hinted
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
-from .parameters import check_parameters, refuse_polish
+from .parameters import check_parameters, refuse_polish, refuse_trimming
 from .tasks import LinearClassifier, LinearRegressor
 from .views import Viewed
 
@@ -76,6 +76,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """
         with unchanged_on_error(self):
             check_parameters(self)
+            refuse_trimming(self, "fit")
             goes_on = bool(self.warm_start) and self._goes_on()
             if goes_on:
                 self._flush()

@@ -135,6 +135,7 @@ state/sample                  conversions.reservoir:Sample
 state/sample-rows             conversions.reservoir:SampleRows
 state/matrix                  data.rows:Matrix
 state/drift                   data.drift:Drift
+state/trimming                data.trimming:Trimming
 mixing/place                  distributed.partitions:Place
 mixing/message                distributed.messages:Message
 mixing/update                 distributed.messages:Update
