@@ -56,8 +56,10 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     if is_path:
         to.set_defaults(calibrate=False)
         to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
+        to.set_defaults(max_features=None, trim=None)
     else:
         _add_choice(group)
+        _add_bounds(group)
     group.add_argument(
         "--polish",
         type=float,
@@ -114,6 +116,19 @@ def _add_choice(group: Any) -> None:
     )
 
 
+def _add_bounds(group: Any) -> None:
+    """Add the options that bound the memory of a stream."""
+    group.add_argument(
+        "--max-features",
+        type=positive,
+        metavar="N",
+        help="keep at most N features in memory: those without a weight, and those unseen for long, leave first",
+    )
+    group.add_argument(
+        "--trim", type=positive, metavar="N", help="let features without a weight leave that N examples did not have"
+    )
+
+
 def _add_method(group: Any) -> None:
     """Add the options of the method: optimizer, conversion, steps."""
     group.add_argument("--optimizer", help="auto, nftrl, ftrl, fobos, rda, sgd, orda, truncated-gradient, ...")
@@ -150,7 +165,7 @@ def _add_rest(group: Any) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule", "cv"]
+    names += ["standardize", "relaxed", "rule", "cv", "max_features", "trim"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if given.groups is not None:
         settings = {"penalty": "group"} | settings

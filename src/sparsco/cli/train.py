@@ -50,6 +50,8 @@ _LEARNING = (
     "budget",
     "target_excess_risk",
     "storage",
+    "max_features",
+    "trim",
     "classes",
     "class_weight",
     "calibrate",

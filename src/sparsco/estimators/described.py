@@ -11,7 +11,7 @@ from ..data.rows import Matrix
 from ..data.slots import Names
 from ..streams.description import Description
 from ..streams.encoding import Unknown
-from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
+from ..streams.features import Encoder, Keyed, Vocabulary, encoder, fingerprints, rows_of
 from ..streams.records import record_entries
 from ..streams.tables import TableStream
 from ..util.attributes import attributes
@@ -22,30 +22,45 @@ from .converted import Converted
 class Described:
     """The columns of the tables that a model takes, and the names of its features in the order of its columns.
 
-    ``names`` is None where names are hashed, and where the model has them itself.
+    ``names`` is None where names are hashed, and where the model has them itself.  It is a dict by column where columns
+    are hashes of names, which may be forgotten.
     """
 
     _made: tuple[Any, Any, Encoder, Description] | None = None
     _growing: Encoder | None = None
     """The encoder of rows to learn, which may bring new names."""
 
-    def __init__(self, description: Description, names: Sequence[str] | None = None) -> None:
-        self.description, self.names = description, None if names is None else list(names)
+    def __init__(self, description: Description, names: Sequence[str] | Mapping[int, str] | None = None) -> None:
+        self.description, self.names = description, names
+        if names is not None:
+            self.names = dict(names) if isinstance(names, Mapping) else list(names)
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
         return attributes(self) | {"_made": None, "_growing": None}
 
-    def known_names(self) -> list[str] | None:
-        """Return the names of the features in the order of the columns; None where the model has them, or none."""
+    def known_names(self) -> Sequence[str] | Mapping[int, str] | None:
+        """Return the names of the features by column; None where the model has them, or none."""
         self._settle()
         return self.names
 
     def _settle(self) -> None:
         """Take over the names that rows to learn have brought."""
-        if isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
-            self.names = list(self._growing.names.values())
-            self.description, self._made = self.description.learned(self.names), None
+        if isinstance(self._growing, Keyed):
+            found: Any = dict(self._growing.names)
+        elif isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
+            found = list(self._growing.names.values())
+        else:
+            return
+        if found != self.names:
+            self.names = found
+            every = found.values() if isinstance(found, dict) else found
+            self.description, self._made = self.description.learned(list(every)), None
+
+    def forget_names(self, in_use: np.ndarray) -> None:
+        """Drop names of columns that are not in use, where rows to learn have brought many."""
+        if isinstance(self._growing, Keyed):
+            self._growing.forget(in_use, 1 << 62)
 
     def _reading(self, features: Any, model: Converted | None) -> tuple[Encoder, Description]:
         """Return the encoder of names, and the columns that have a weight; without a model all columns."""
@@ -56,8 +71,13 @@ class Described:
             names = features.names if isinstance(features, Names) else self.names
             if names is None:
                 placing, used = encoder(found.hash_bits, found.seed, found.signed), None
+            elif isinstance(names, Mapping):
+                placing, used = Keyed(names.values(), frozen=True), list(names.values())
+                if model is not None:
+                    columns = features.to_columns(np.unique(model.coef.indices))
+                    used = [names[column] for column in columns.tolist()]
             else:
-                placing, used = encoder(names=names, frozen=True), names
+                placing, used = encoder(names=names, frozen=True), list(names)
                 if model is not None:
                     used = [names[column] for column in np.unique(model.coef.indices).tolist()]
             needed = found.only(used if model is not None else None, labelled=False)
@@ -83,7 +103,12 @@ class Described:
         """Return the columns and values of a dict; new names get new columns."""
         if self._growing is None:
             found = self.description
-            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
+            is_keyed = isinstance(self.names, Mapping)
+            self._growing = (
+                Keyed(self.names.values())  # type: ignore[union-attr]
+                if is_keyed
+                else encoder(found.hash_bits, found.seed, found.signed, self.names)
+            )
         row = _row(record, self.description, self._growing, None)
         return row.indices.astype(np.int64), row.data
 

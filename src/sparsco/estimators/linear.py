@@ -9,7 +9,7 @@ The training state is in the ``FitState`` of the model.  A fit goes through it i
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -355,7 +355,7 @@ class LinearModel(OneExample, Readable):
         """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
 
-    def describe(self, description: Description, names: Sequence[str] | None) -> None:
+    def describe(self, description: Description, names: Sequence[str] | Mapping[int, str] | None) -> None:
         """Set the columns of the tables that the model takes, and the names of its columns."""
         self._fit.described = Described(description, names)
 

@@ -89,7 +89,10 @@ class OneExample(LinearBase):
             keys, rows = self._fit.features.drain_by_key()
             y = self._fit.drain_targets()
             learn_bounded(self, keys, rows, y, self._class_weights(y))
-            self.n_features_in_ = self._fit.features.width
+            features = self._fit.features
+            self.n_features_in_ = features.width
+            if self._fit.described is not None:
+                self._fit.described.forget_names(features.to_columns(np.arange(len(features))))
 
     def _margins_one(self, x: Any) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""

@@ -205,6 +205,8 @@ class Readable(LinearBase):
         """Return the names of all columns: of the data frame, or of the features of a table; None if there are none."""
         described = self.fit_state.described
         names = None if described is None else described.known_names()
+        if isinstance(names, Mapping):
+            return names
         return self.column_names if names is None or len(names) < self.n_features_in_ else names
 
     def names_of_slots(self, slots: np.ndarray, given: Any = None) -> list[str]:
@@ -217,7 +219,7 @@ class Readable(LinearBase):
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
         columns, names = features.to_columns(slots).tolist(), self._known_names() if given is None else given
-        if names is not None and len(names) < self.n_features_in_:
+        if names is not None and not isinstance(names, Mapping) and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         return [f"x{column}" if names is None else str(names[column]) for column in columns]
 

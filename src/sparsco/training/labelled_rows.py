@@ -11,7 +11,7 @@ from ..data.rows import Matrix, stack
 from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
-from ..streams.features import Vocabulary
+from ..streams.features import Keyed, Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.texts import LabelledTexts
 
@@ -107,9 +107,15 @@ def describe(model: Any, stream: Stream) -> None:
     description = stream.description
     if description is None or not isinstance(model, LinearModel):
         return
-    names = stream.names if by_name(stream) else None
-    every = [] if names is None else [names[column] for column in range(len(names))]
-    model.describe(description.learned(every), None if names is None or model.fit_state.has_names else every)
+    names = stream.names if by_name(stream) else {}
+    every = [*names.values()]
+    known = None if model.fit_state.has_names or not every else names if is_keyed(stream) else every
+    model.describe(description.learned(every), known)
+
+
+def is_keyed(stream: Stream) -> bool:
+    """Return whether columns are hashes of names, which may be forgotten."""
+    return isinstance(stream, Pieces) and isinstance(stream.encoder, Keyed)
 
 
 def by_name(stream: Stream) -> bool:

@@ -182,7 +182,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     every: Any = names or {}
     described = model.fit_state.described
     if names is None and described is not None and described.names is not None:
-        every, by_name = dict(enumerate(described.names)), True
+        is_listed = not isinstance(described.names, Mapping)
+        every, by_name = dict(enumerate(described.names)) if is_listed else described.names, True
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
     elif names is None and model.column_names is not None:

@@ -121,7 +121,10 @@ def train(
     reader = {**(reader or {}), **options}
     run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
-    run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
+    run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names and not run.trims else {})))
+    if run.trims:
+        run.stream.key_names()
+        run.stream.recall(names or {})
     if named is not None and named != by_name(run.stream):
         kinds = ("numbered columns", "names")
         raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
@@ -147,6 +150,8 @@ class Training:
         self.classes, self.settings = classes, settings
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
+        self.trims = any(settings.get(name) is not None for name in ("max_features", "trim"))
+        """Whether features may leave the model, and their names with them."""
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
@@ -164,6 +169,8 @@ class Training:
         """The dependence of labels and features on the number of a row."""
         self.order = ""
         """The order in which rows are read."""
+        self.chunks = 0
+        """The number of chunks that were learned since reading began or was resumed."""
         self.identity: Any = None
         """The identity of the source at the beginning."""
         self.table: list[Line] = []
@@ -318,6 +325,10 @@ class Training:
                     yield LabelledRows.joined(held), True
                     held, self.behind = [], here
             first += chunk.rows
+            self.chunks += 1
+            if self.trims and not self.order.startswith("shuffled"):
+                features = self.model.fit_state.features
+                self.stream.forget_names(features.to_columns(np.arange(len(features))), self.chunks - bool(held))
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
             yield LabelledRows.joined(held), True
