@@ -47,7 +47,7 @@ class SlowStream:
         self.model, self.max_features, self.trim = kind(**parameters), max_features, trim
         self.t = 0
         self.last = {}
-        """The last example of each feature in use, by the order in which the features came."""
+        """The last example of each feature in use and the one before it, by the order in which the features came."""
         self.lives, self.left = {}, 0
 
     def selected(self):
@@ -61,24 +61,34 @@ class SlowStream:
             del self.last[name]
         self.left += len(names)
 
+    def see(self, names):
+        for name in names:
+            last, before = self.last.get(name, (0, 0))
+            self.last[name] = (last, before) if last == self.t + 1 else (self.t + 1, last)
+
     def learn_one(self, x, y):
         if self.t >= PILOT:
             _ = self.model.t_  # learns what is queued
             if self.trim is not None and self.t % self.trim == 0:
                 selected = self.selected()
-                self.leave([n for n, at in self.last.items() if at <= self.t - self.trim and n not in selected])
+                self.leave([n for n, (at, _) in self.last.items() if at <= self.t - self.trim and n not in selected])
             new = [name for name in x if name not in self.last]
             if self.max_features is not None and new and len(self.last) + len(new) > self.max_features:
-                self.last.update(dict.fromkeys([name for name in x if name in self.last], self.t + 1))
+                self.see([name for name in x if name in self.last])
                 selected = self.selected()
-                ranked = sorted(self.last, key=lambda name: (name not in selected, -self.last[name]))
+
+                def absence(name):
+                    last, before = self.last[name]
+                    return (self.t + 1 - before) * (1 if name in selected else 4), -last
+
+                ranked = sorted(self.last, key=absence)
                 free = max(min(len(new), self.max_features), self.max_features // 4, 1)
                 self.leave(ranked[max(self.max_features - free, 0) :])
-        self.t += 1
         for name in x:
             if name not in self.last:
                 self.lives[name] = self.lives.get(name, 0) + 1
-            self.last[name] = self.t
+        self.see(x)
+        self.t += 1
         self.model.learn_one({(name, self.lives[name]): value for name, value in x.items()}, y)
 
     def iterates(self):

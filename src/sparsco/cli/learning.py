@@ -54,12 +54,10 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     _add_method(group)
     if is_path:
-        to.set_defaults(calibrate=False)
+        to.set_defaults(calibrate=False, max_features=None, trim=None)
         to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
-        to.set_defaults(max_features=None, trim=None)
     else:
         _add_choice(group)
-        _add_bounds(group)
     group.add_argument(
         "--polish",
         type=float,
@@ -114,6 +112,7 @@ def _add_choice(group: Any) -> None:
         metavar=("EPS", "DELTA"),
         help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
     )
+    _add_bounds(group)
 
 
 def _add_bounds(group: Any) -> None:

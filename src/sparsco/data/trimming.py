@@ -4,9 +4,13 @@ A feature is in use from its first example until it leaves; if it comes back, it
 first examples, which a run collects.  From then on features leave at two kinds of boundaries:
 
 - after every ``trim`` examples, those of weight zero that none of the last ``trim`` examples had;
-- before an example that would bring more than ``max_features`` features into use, so many that a quarter of
-  ``max_features`` is free, and at least the example has room.  Features of weight zero leave first, then those with a
-  weight; among each of the two, those that were seen last stay, and of several in one example those that came first.
+- before an example that would bring more than ``max_features`` features into use, those that were absent for longest,
+  so many that a quarter of ``max_features`` is free, and at least the example has room.
+
+The absence of a feature is counted from its last example but one, and from the beginning of the stream if it has had
+one example only: so features that come once leave before those that come again and again.  A feature that has a weight
+may be absent for four times as long.  Where two are equal, the one stays that was seen last, then the one that came
+first.
 
 Both depend on the examples alone, never on how they are cut into calls.
 """
@@ -21,6 +25,8 @@ from ..jit.dispatch import kernel
 from .rows import Matrix
 
 _NO_BOUND = 1 << 62
+_LONGER = 4
+"""How many times as long as others a feature that has a weight may be absent."""
 
 
 class Placed(NamedTuple):
@@ -43,6 +49,10 @@ class Trimming:
         """The number of examples so far."""
         self.last = np.zeros(0, np.int64)
         """The number of the last example of each slot, counted from 1; it may be longer than there are slots."""
+        self.before = np.zeros(0, np.int64)
+        """The number of the example before that; 0 for none."""
+        self.is_crowded = False
+        """Whether there was no room for all features that have a weight, at the last boundary."""
         self.trimmed_at = 0
         """The number of examples at which features that were unseen for long last left."""
         self.left = self.times = self.first_at = self.last_at = self.selected = 0
@@ -58,10 +68,11 @@ class Trimming:
         ``used`` is the number of slots so far.
         """
         if len(self.last) < used + len(slot_of):
-            self.last = np.append(self.last, np.zeros(used + len(slot_of) - len(self.last), np.int64))
+            more = np.zeros(used + len(slot_of) - len(self.last), np.int64)
+            self.last, self.before = np.append(self.last, more), np.append(self.before, more)
         out, new = np.empty(rows.indptr[stop] - rows.indptr[first], np.uint32), np.empty(len(slot_of), np.int64)
         most = self.most if is_bounded and self.most is not None else _NO_BOUND
-        arrays = rows.indptr, rows.indices, slot_of, self.last, out, new
+        arrays = rows.indptr, rows.indices, slot_of, self.last, self.before, out, new
         end, count, needed = place_rows(*arrays, first, stop, used, most, self.examples + 1)
         self.examples += end - first
         return Placed(out[: rows.indptr[end] - rows.indptr[first]], end, new[:count], needed)
@@ -86,8 +97,10 @@ class Trimming:
         """Return the slots that stay when an example needs room for so many new features."""
         assert self.most is not None
         used, room = len(is_selected), max(min(needed, self.most), self.most // 4, 1)
-        order = np.lexsort((np.arange(used), -self.last[:used], ~is_selected))
-        return np.sort(order[: max(self.most - room, 0)])
+        absent = (self.examples + 1 - self.before[:used]) * np.where(is_selected, 1, _LONGER)
+        kept = np.sort(np.lexsort((np.arange(used), -self.last[:used], absent))[: max(self.most - room, 0)])
+        self.is_crowded = np.count_nonzero(is_selected) > len(kept)
+        return kept
 
     def leave(self, kept: np.ndarray, is_selected: np.ndarray) -> None:
         """Count the features that leave, and keep the others, which get the slots 0, 1, ... in their order."""
@@ -95,7 +108,7 @@ class Trimming:
         self.selected += int(np.count_nonzero(is_selected)) - int(np.count_nonzero(is_selected[kept]))
         self.times += 1
         self.first_at, self.last_at = self.first_at or self.examples, self.examples
-        self.last = self.last[kept]
+        self.last, self.before = self.last[kept], self.before[kept]
 
     def report(self, used: int) -> dict[str, Any]:
         """Return how many features are in use and how many left, at how many boundaries, the first and the last."""
@@ -104,29 +117,32 @@ class Trimming:
 
 
 @kernel
-def place_rows(indptr, keys, slot_of, last, out, new, first, stop, used, most, number):
+def place_rows(indptr, keys, slot_of, last, before, out, new, first, stop, used, most, number):
     """Write the slots of rows to ``out`` and keys with new slots to ``new``; stop before a row that has no room.
 
-    ``last`` gets the numbers of the rows, from ``number`` on.  Return the row behind the last one, how many slots are
-    new, and how many a row would have needed that has no room; its other features count as seen by it.
+    ``last`` gets the numbers of the rows, from ``number`` on, and ``before`` what ``last`` was.  Return the row behind
+    the last one, how many slots are new, and how many a row would have needed that has no room; its other features
+    count as seen by it.
     """
     count = 0
     for i in range(first, stop):
-        before = count
+        had, now = count, number + i - first
         for p in range(indptr[i], indptr[i + 1]):
             if slot_of[keys[p]] < 0:
                 slot_of[keys[p]] = used + count
+                last[used + count] = before[used + count] = 0
                 new[count] = keys[p]
                 count += 1
-        needed = count - before
+        needed = count - had
         fits = needed == 0 or used + count <= most
-        for k in range(before, count if not fits else before):
+        for k in range(had, had if fits else count):
             slot_of[new[k]] = -1
         for p in range(indptr[i], indptr[i + 1]):
             slot = slot_of[keys[p]]
             if slot >= 0:
-                last[slot] = number + i - first
+                if last[slot] != now:
+                    last[slot], before[slot] = now, last[slot]
                 out[p - indptr[first]] = slot
         if not fits:
-            return i, before, needed
+            return i, had, needed
     return stop, count, 0

@@ -16,6 +16,7 @@ from .converted import Converted
 from .fit_state import FitState, Phase
 from .parameters import most_models
 from .part_names import named
+from .trimmed import warn_if_crowded
 from .views import refuse_in_view
 
 _EMPTY = FitState()
@@ -253,6 +254,7 @@ class LinearBase:
         self._flush()
         if self._fit.model is None:
             refuse_in_view(self)
+            warn_if_crowded(self._fit)
             with steps_shown(type(self).__name__, self.verbose), using(pool_of(self)):
                 self._fit.convert(self.arranged)
             assert self._fit.model is not None

@@ -73,17 +73,20 @@ def _left(state: FitState, slot_of: np.ndarray, needed: int | None) -> np.ndarra
     kept = trimming.without_idle(is_selected) if needed is None else trimming.with_room(is_selected, needed)
     if len(kept) == used:
         return slot_of
-    had = trimming.selected
     trimming.leave(kept, is_selected)
-    if trimming.selected > had:
-        state.runs[0].warn(
-            f"max_features={trimming.most} is too small: features that had a weight were forgotten; give a larger "
-            "max_features, or a larger alpha."
-        )
     _keep(state, kept)
     now = np.full(used + 1, -1, np.int64)
     now[kept] = np.arange(len(kept))
     return now[slot_of]
+
+
+def warn_if_crowded(state: FitState) -> None:
+    """Warn if there was no room for all features that had a weight, when features last left."""
+    if state.trimming is not None and state.trimming.is_crowded:
+        state.runs[0].warn(
+            f"max_features={state.trimming.most} has no room for all features that have a weight, and some of them "
+            "were forgotten: give a larger max_features, or a larger alpha."
+        )
 
 
 def _has_weight(state: FitState, d: int) -> np.ndarray:

@@ -133,7 +133,8 @@ class Keyed(Vocabulary):
         if self.frozen:
             return np.where(places >= 0, columns, -1), None
         self._placed += 1
-        self._last = np.append(self._last, np.zeros(len(self._names) - len(self._last), np.int64))
+        if len(self._last) < len(self._names):
+            self._last = np.append(self._last, np.zeros(len(self._names), np.int64))
         self._last[places] = self._placed
         return columns, None
 
@@ -144,7 +145,7 @@ class Keyed(Vocabulary):
         """
         if len(self._names) <= 2 * len(in_use) + _FEW_NAMES:
             return
-        kept = self._last > chunks
+        kept = self._last[: len(self._names)] > chunks
         known = self._columns.slots_of(in_use)
         kept[known[known >= 0]] = True
         slots = np.flatnonzero(kept)
