@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsco import SparseClassifier, SparseRegressor, conversions, steps
+from sparsco.conversions import reservoir as reservoir_module
 from sparsco.conversions.choose import Choose
 from sparsco.conversions.reservoir import Reservoir
 from sparsco.data.rows import Matrix, as_matrix
@@ -217,30 +218,38 @@ def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**16), st.integers(5, 60), st.integers(0, 12), st.data())
-def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard, data):
+@given(st.integers(0, 2**16), st.integers(5, 60), st.integers(0, 12), st.booleans(), st.data())
+def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard, drops, data):
+    """Also where the entries of features that are gone are dropped at once."""
     rng = np.random.default_rng(seed)
     n, d = 80, 6
     X = rng.choice([0.0, 1.0, 2.0], size=(n, d))
     y = rng.normal(size=n)
     left_at = sorted(data.draw(st.sets(st.integers(1, n - 1), min_size=1, max_size=3)))
     cuts = sorted(data.draw(st.sets(st.integers(1, n - 1))))
-    samples = []
-    for more in ([], cuts):
-        reservoir, kept = Reservoir(seed, 1, most, guard), np.arange(d)
-        for a, b in itertools.pairwise([0, *left_at, n]):
-            if a:
-                some = np.arange(len(kept))[1:] if len(kept) > 1 else np.arange(len(kept))
-                reservoir.keep(some, len(kept))
-                kept = kept[some]
-            offer(reservoir, X[a:b][:, kept], y[a:b], tuple(c - a for c in more if a < c < b))
-            reservoir = pickle.loads(pickle.dumps(reservoir)) if more else reservoir
-        samples.append(reservoir.sample())
-    assert samples[0].kappa == samples[1].kappa
+    samples, sums = [], []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reservoir_module, "_MOST_NUMBERS", 0 if drops else 100)
+        for more in ([], cuts):
+            reservoir, columns = Reservoir(seed, 1, most, guard), list(range(d))
+            gone, back = np.zeros(d, np.int64), n
+            for a, b in itertools.pairwise([0, *left_at, n]):
+                if a:  # the first leaves, and comes back as the last
+                    reservoir.keep(np.arange(1, d), d)
+                    columns = [*columns[1:], columns[0]]
+                    gone[columns[-1]], back = a, b
+                offer(reservoir, X[a:b][:, columns], y[a:b], tuple(c - a for c in more if a < c < b))
+                reservoir = pickle.loads(pickle.dumps(reservoir)) if more else reservoir
+            samples.append(reservoir.sample())
+            sums.append(reservoir.column_sums(d)[0])
+    assert samples[0].kappa == samples[1].kappa and back == n
+    assert all(np.array_equal(a, b) for a, b in zip(*sums, strict=True))
     for one, other in zip(samples[0][:2], samples[1][:2], strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
-        dense = Matrix(one.indptr, one.indices, one.data, len(kept)).to_scipy().toarray()
-        assert np.array_equal(dense, X[one.numbers][:, kept])
+        dense = Matrix(one.indptr, one.indices, one.data, d).to_scipy().toarray()
+        expected = np.where(one.numbers[:, None] >= gone, X[one.numbers], 0.0)[:, columns]
+        assert np.array_equal(dense, expected)
+    assert np.array_equal(samples[0].R.data.sum(), sums[0][1].sum())
 
 
 def new_words(n, seed=0, classes=2):

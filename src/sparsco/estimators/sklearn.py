@@ -342,6 +342,13 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and
         ``partial_fit``, if X has a million columns (2^20) or more and no parameter has a value for each column.
         Otherwise it is "all".  With "auto" ``coef_`` is dense until ``sparsify``.
+    max_features : int, optional
+        The largest number of features that a stream keeps in memory.  Before an example that would exceed it, the
+        features leave that were absent for longest; those that have a weight may be absent for longer.  See
+        docs/streams.md.
+    trim : int, optional
+        Features of weight zero leave a stream when so many examples had none of them.  ``report_["trimmed"]`` has how
+        many features left, and when.
     preset : str or a preset, optional
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage".  It sets the optimizer, conversion, step
         size and penalty, if these parameters are left open.
