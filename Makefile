@@ -18,14 +18,15 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help docs demo test test-long test-numba lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
+.PHONY: help docs demo test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
 
 help:
-	@echo "make demo           train on generated data, print a table, write $(REPORT)"
+	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
 	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
+	@echo "make release-check   build wheel and sdist, install each in a clean environment, run every command and docstring"
 	@echo "make lint           ruff and mypy"
 	@echo "make bench          ours and other packages side by side, hours; BENCH=--quick under a minute; writes bench.html"
 	@echo "make bench-engine   the engine's own speed, as ratios measured in one interleaved run"
@@ -85,6 +86,9 @@ test-numba: export NUMBA_CACHE_DIR = $(abspath $(OLDEST))/compiled
 test-numba: $(OLDEST_STAMP)
 	SPARSCO_STOCK_PIPELINE=0 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS)
 	SPARSCO_STOCK_PIPELINE=1 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(COMPILER_TESTS)
+
+release-check:
+	$(PYTHON) tests/release/check_release.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

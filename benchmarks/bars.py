@@ -28,7 +28,7 @@ import engine
 import peers
 from threadpoolctl import threadpool_limits
 
-from sparsco.bench import present, sets, streamed, suite
+from sparsco.bench import figures, sets, streamed, suite
 from sparsco.bench.kept import OURS, Kept, opened
 from sparsco.bench.methods import BARE, DEFAULT, L1, METHODS, POLISH
 from sparsco.util.folders import cache_folder
@@ -131,7 +131,7 @@ class Run(NamedTuple):
 
 def ms(problem: dict[str, Any], name: str, what: str) -> float | None:
     """Return a method's CPU ms; None if it did not get there."""
-    seconds = present.figure(problem, name, what)
+    seconds = figures.figure(problem, name, what)
     return None if seconds is None else 1e3 * seconds
 
 
@@ -179,7 +179,7 @@ def pass_bars(run: Run) -> Iterator[Bar]:
     for problem in run.measured(PASSES[run.quick], [], [BARE, DEFAULT, POLISH, SGD]):
         what = f"{problem['set']}, lam {problem['lam']:.3g}, one pass"
         yield Bar(what, ms(problem, DEFAULT, "pass"), SGD, ms(problem, SGD, "pass"), 1.0)
-        gaps = [present.figure(problem, name, "gap") for name in (DEFAULT, SGD)]
+        gaps = [figures.figure(problem, name, "gap") for name in (DEFAULT, SGD)]
         yield Bar(f"{what}, above the optimum", gaps[0], SGD, gaps[1], 1.0, "")
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -512,18 +513,23 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sets")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--again", nargs="+", default=[], metavar="PACKAGE", help="measure again, such as sparsco")
+    parser.add_argument("--json", metavar="FILE", help="write all lines to FILE")
     options = parser.parse_args()
     unknown = [name for name in options.parts if name not in PARTS]
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
     kept = opened(cache_folder("bench"), "peers-quick" if options.quick else "peers", True, options.again)
     warnings.simplefilter("ignore")
+    found = list[dict[str, Any]]()
     with threadpool_limits(1):
         for name in options.parts:
             lines = part(
                 name, SETS[name][options.quick], options.rounds, kept, lambda line: print(line, file=sys.stderr)
             )
             print(f"## {name}\n\n{table(lines)}\n", flush=True)
+            found += [{"part": name} | line for line in lines]
+    if options.json:
+        Path(options.json).write_text(json.dumps(found, indent=1))
     return 0
 
 

@@ -31,7 +31,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .estimators.checks import check_part
     from .estimators.kaczmarz import kaczmarz
     from .estimators.sklearn import SparseClassifier, SparseRegressor
+    from .estimators.sparse_crosses import SparseCrosses
     from .estimators.sparse_text import SparseText
+    from .exports.api import export
     from .selection.cross_validation import SparseClassifierCV, SparseRegressorCV
     from .selection.paths import SparsePath
     from .selection.stable.estimators import StableSparseClassifier, StableSparseRegressor
@@ -39,6 +41,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .streams import StreamError, open_stream
     from .training.archive import ArchiveError
     from .training.descriptions import describe
+    from .training.follow import follow
     from .training.model_files import load, save
     from .training.train import train
 
@@ -49,6 +52,7 @@ _HOMES = {
     "DivergenceError": "engine",
     "SparseClassifier": "estimators.sklearn",
     "SparseClassifierCV": "selection.cross_validation",
+    "SparseCrosses": "estimators.sparse_crosses",
     "SparsePath": "selection.paths",
     "SparseRegressor": "estimators.sklearn",
     "SparseRegressorCV": "selection.cross_validation",
@@ -58,6 +62,8 @@ _HOMES = {
     "StreamError": "streams",
     "check_part": "estimators.checks",
     "describe": "training.descriptions",
+    "export": "exports.api",
+    "follow": "training.follow",
     "kaczmarz": "estimators.kaczmarz",
     "load": "training.model_files",
     "open_stream": "streams",
@@ -85,6 +91,7 @@ __all__ = [
     "DivergenceError",
     "SparseClassifier",
     "SparseClassifierCV",
+    "SparseCrosses",
     "SparsePath",
     "SparseRegressor",
     "SparseRegressorCV",
@@ -97,6 +104,8 @@ __all__ = [
     "datasets",
     "describe",
     "distributed",
+    "export",
+    "follow",
     "kaczmarz",
     "load",
     "losses",

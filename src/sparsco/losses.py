@@ -6,12 +6,13 @@ members of a loss.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .jit.dispatch import inlined
 from .jit.lanes import exp, max_lane, maximum, minimum, signed, sum_lanes, where
+from .log_link import Gamma, Poisson, Tweedie, check_scale, or_one
 from .parts.contracts import Loss, curvature, derivative, part, value
 
 
@@ -20,6 +21,7 @@ class Squared(NamedTuple):
     """The squared loss (p - y)^2 / 2."""
 
     classifies = False
+    shifts = True
     smoothness = 1.0
     curved = True
 
@@ -52,6 +54,7 @@ class Huber(NamedTuple):
     epsilon: float = 1.35
 
     classifies = False
+    shifts = True
     smoothness = 1.0
     curved = True
 
@@ -94,16 +97,17 @@ class EpsilonInsensitive(NamedTuple):
 
     smoothness_is_bound = False
     classifies = False
+    shifts = True
     curved = False
 
     @property
     def smoothness(self) -> float:
-        return _or_one(self.scale)
+        return or_one(self.scale)
 
     def check(self) -> None:
         if not 0.0 <= self.epsilon < np.inf:
             raise ValueError(f"EpsilonInsensitive(epsilon={self.epsilon!r}): epsilon must be a number, zero or more.")
-        _check_scale(self)
+        check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> EpsilonInsensitive:
         """Return the record with the scale filled in."""
@@ -142,16 +146,17 @@ class Quantile(NamedTuple):
 
     smoothness_is_bound = False
     classifies = False
+    shifts = True
     curved = False
 
     @property
     def smoothness(self) -> float:
-        return _or_one(self.scale)
+        return or_one(self.scale)
 
     def check(self) -> None:
         if not 0.0 < self.q < 1.0:
             raise ValueError(f"Quantile(q={self.q!r}): q must lie between 0 and 1, both excluded.")
-        _check_scale(self)
+        check_scale(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Quantile:
         """Return the record with the scale filled in."""
@@ -171,65 +176,6 @@ class Quantile(NamedTuple):
 
     def kinks(self, y: np.ndarray) -> np.ndarray:
         return y[None]
-
-
-@part(Loss, scale="stands in for a bound on the curvature; None: from the first counts")
-class Poisson(NamedTuple):
-    """The Poisson loss exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
-
-    Its curvature exp(p) has no bound, so no step size is safe.
-
-    Parameters
-    ----------
-    scale : float or None
-        The stand-in for a bound on the curvature where step sizes are chosen.  None: sum y^2 / sum y, the mean count
-        over events.
-    """
-
-    scale: float | None = None
-
-    smoothness_is_bound = False
-    classifies = False
-    curved = True
-
-    @property
-    def smoothness(self) -> float:
-        return _or_one(self.scale)
-
-    def check(self) -> None:
-        _check_scale(self)
-
-    def refuse(self, y: np.ndarray) -> None:
-        if np.any(y < 0.0):
-            raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Poisson loss is for counts, zero or more.")
-
-    def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Poisson:
-        """Return the record with the scale filled in."""
-        events = float((weights * targets).sum())
-        if self.scale is not None or events <= 0.0:
-            return Poisson(_or_one(self.scale))
-        return Poisson(float((weights * np.square(targets)).sum()) / events)
-
-    def value(loss, p, y):  # noqa: N805
-        return exp(p) - y * p
-
-    def derivative(loss, p, y):  # noqa: N805
-        return exp(p) - y
-
-    def curvature(loss, p, y):  # noqa: N805
-        return exp(p)
-
-    def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
-        mean = np.maximum(c + y, 0.0)
-        return mean * (np.log(np.maximum(mean, 1e-300)) - 1.0)
-
-    def units(loss, mean, std):  # noqa: N805
-        # too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped
-        return np.log(np.where(mean > 0.0, mean, 1.0)), 0.0 * std + 0.5, 10.0 * std
-
-    def predicted(self, p: np.ndarray) -> np.ndarray:
-        """Return the expected count."""
-        return exp(p)
 
 
 @part(Loss)
@@ -355,16 +301,6 @@ def _softmax(p, y):
     return e / sum_lanes(e)
 
 
-def _check_scale(loss: Any) -> None:
-    """Raise if the scale is given and is not a positive number."""
-    if loss.scale is not None and not 0.0 < loss.scale < np.inf:
-        raise ValueError(f"{type(loss).__name__}(scale={loss.scale!r}): the scale must be a positive number.")
-
-
-def _or_one(scale: float | None) -> float:
-    return 1.0 if scale is None else scale
-
-
 def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
     """Return the inverse of the targets' standard deviation; 1 where they are constant."""
     share = weights / max(float(weights.sum()), 1e-300)
@@ -377,6 +313,7 @@ __all__ = [
     "CLASSIFIER_LOSSES",
     "REGRESSOR_LOSSES",
     "EpsilonInsensitive",
+    "Gamma",
     "Hinge",
     "Huber",
     "Logistic",
@@ -385,6 +322,7 @@ __all__ = [
     "Quantile",
     "Squared",
     "SquaredHinge",
+    "Tweedie",
     "curvature",
     "derivative",
     "value",
@@ -409,4 +347,6 @@ REGRESSOR_LOSSES = {
     "epsilon_insensitive": EpsilonInsensitive(),
     "quantile": Quantile(),
     "poisson": Poisson(),
+    "gamma": Gamma(),
+    "tweedie": Tweedie(),
 }

@@ -160,7 +160,8 @@ class SparseRegressor(Streamed, base.Regressor):
     Parameters
     ----------
     loss
-        "squared", "huber", "absolute", "epsilon-insensitive", "quantile", "poisson", or a loss record.
+        "squared", "huber", "absolute", "epsilon-insensitive", "quantile", "poisson", "gamma", "tweedie",
+        or a loss record.
     alpha, l1_ratio, optimizer, fit_intercept, max_features, seed
         As in :class:`SparseClassifier`.
     """

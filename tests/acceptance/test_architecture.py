@@ -23,9 +23,9 @@ from sparsco.util.sources import COMPILED, SHOWN, is_below
 
 ROOT = Path(sparsco.__file__).parent
 LAYERS = """
-util jit data text streams parts losses penalties mirrors steps problem solver choice error_control optimizers
-conversions presets engine inference metrics estimators river plots selection training distributed datasets
-reproduce bench cli
+util jit data text streams parts log_link losses offsets penalties mirrors steps problem solver choice error_control
+optimizers conversions presets engine inference metrics estimators river plots selection training exports distributed
+datasets reproduce bench cli
 """.split()
 """Packages and top-level modules; each imports from those before it only."""
 FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))

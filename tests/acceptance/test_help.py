@@ -15,8 +15,17 @@ import pytest
 
 from sparsco import cli
 
-LONG = ("--trials 40", "all --quick", "download", "verify", "sparsco bench", "--dask")
-"""Minutes, or data or a cluster that is not here: these have tests of their own."""
+LONG = (
+    "--trials 40",
+    "all --quick",
+    "download",
+    "verify",
+    "sparsco bench",
+    "--dask",
+    "--publish-every 5m",
+    "tail -n +1 -F",
+)
+"""Minutes or for ever, or data or a cluster that is not here: these have tests of their own."""
 
 
 def examples(command, capsys):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsco import cli
-from sparsco.bench import kernel_only, measure, methods, optimum, present, sets, solvers, suite
+from sparsco.bench import charts, figures, kernel_only, measure, methods, optimum, present, sets, solvers, suite
 from sparsco.bench.kept import Kept
 from sparsco.conversions import Last
 from sparsco.optimizers import FOBOS
@@ -138,7 +138,7 @@ def test_wins_and_losses_count_what_was_not_reached():
         }
 
     problems = [problem("a9a", 1.0, 4.0), problem("w8a", 1.0, None), problem("sms", None, 1.0)]
-    found = present.ratios(problems, "skglm", "sparsco polish", "0.01")
+    found = figures.ratios(problems, "skglm", "sparsco polish", "0.01")
     assert list(found.values()) == [4.0, np.inf, 0.0]
     row = present._against(problems).rows[0]
     assert row[3:6] == ("2 of 3", "4 (2 reached by one of the two only)", "every one: MISSED")
@@ -371,9 +371,9 @@ def test_a_gap_of_nothing_is_compared():
     def found(ours, theirs):
         problem = {"set": "a9a", "lam": 1.0, "kind": methods.L1, "rows": 1}
         problem["methods"] = [line("sparsco default", ours), line("skglm", theirs)]
-        return [*present.ratios([problem], "skglm", "sparsco default", "gap").values()]
+        return [*figures.ratios([problem], "skglm", "sparsco default", "gap").values()]
 
-    assert found(0.0, 0.0) == [1.0] and found(0.0, 2 * present.NEAR) == [2.0] and found(0.0, None) == []
+    assert found(0.0, 0.0) == [1.0] and found(0.0, 2 * figures.NEAR) == [2.0] and found(0.0, None) == []
 
 
 def test_help_ends_with_an_example_and_exit_codes(capsys):
@@ -431,3 +431,27 @@ def test_a_solver_refuses_too_many_features(name, limit, why, monkeypatch):
     monkeypatch.setattr(solvers, limit, 4)
     with pytest.raises(ValueError, match=why):
         methods.METHODS[name].make(sets.Problem(sets.load("dense-300x5", keep=False), 0.05))
+
+
+def test_charts_count_the_problems_on_which_ours_is_first():
+    def line(name, seconds, memory=None):
+        levels = {"0.01": {"cpu": {"min": seconds}}} if seconds else {}
+        one = {"cpu": {"min": seconds}, "gap": 0.1}
+        return {"method": name, "levels": levels, "pass": one, "rows": None, "memory": memory, "tried": []}
+
+    def problem(ours, theirs):
+        lines = [line("sparsco polish", ours, 2.0), line("skglm", theirs, 8.0), line("sklearn sgd", 6.0)]
+        lines.append(line("bare pass", 2.0))
+        return {"set": "a", "kind": "L1", "lam": 0.1, "rho": 0.0, "intercept": True, "rows": 9, "methods": lines}
+
+    results = {
+        "problems": [problem(1.0, 4.0), problem(1.05, 1.0), problem(2.0, 1.0), problem(3.0, None)],
+        "scaling": [],
+    }
+    assert charts.first_on(results, 0.01) == (3, 4)
+    assert charts.first_on(results, 0.001) == (0, 4)
+    assert charts.passes(results) == {"sklearn sgd": pytest.approx(3.0)}
+    assert charts.memory(results) == {"sparsco polish": pytest.approx(2.0), "skglm": pytest.approx(8.0)}
+    assert charts.headline(results).startswith("Of 4 problems, sparsco is first or within a tenth on 3 to 1%")
+    assert charts.headline({"problems": [], "scaling": []}) == "sparsco and others, side by side"
+    assert [name for name, *_ in charts.every(results)] == ["to-0.01", "to-0.001", "pass", "memory"]

@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from sparsco import losses
+from sparsco.choice import candidates
 from sparsco.choice.candidates import EMPTY, Candidate, Judged, judge
-from sparsco.choice.fitting import Strength, fit, fit_nothing, fit_sizes
+from sparsco.choice.fitting import Strength, fit, fit_nothing
 from sparsco.choice.problem import Task, entries_of, task_of
 from sparsco.choice.rule import choose, choose_size
-from sparsco.choice.sizes import sizes_by_mixture, sizes_up_to
+from sparsco.choice.sizes import fit_sizes, judge_sizes, sizes_by_mixture, sizes_up_to
 from sparsco.choice.splits import FEW_ROWS, REPEATS, splits_of
 from sparsco.conversions.reservoir import SampleRows
 from sparsco.penalties import ElasticNet, WeightedElasticNet
@@ -70,8 +71,10 @@ def test_the_numbers_of_classes_do_not_matter():
     codes = np.random.default_rng(1).integers(0, 3, 300)
     signs = np.where(np.arange(3) == codes[:, None], 1.0, -1.0)
     a, b = (rows._replace(targets=np.ascontiguousarray(signs[:, order])) for order in ([0, 1, 2], [2, 0, 1]))
-    first, second = (judge(each, splits_of(each, 0), 0, (1.0,), sizes=[5]) for each in (a, b))
-    assert np.array_equal(first.losses, second.losses) and np.array_equal(first.sizes[5], second.sizes[5])
+    first, second = (judge(each, splits_of(each, 0), 0, (1.0,)) for each in (a, b))
+    assert np.array_equal(first.losses, second.losses)
+    first, second = (judge_sizes(each, splits_of(each, 0), 0, (1.0,), [5]) for each in (a, b))
+    assert np.array_equal(first[5], second[5])
 
 
 # ---- judged losses ---------------------------------------------------------------------------------------------------
@@ -103,6 +106,42 @@ def test_the_empty_model_is_a_candidate_and_wins_on_noise():
     assert choose(judged, "balanced").depth <= 2
 
 
+@pytest.mark.parametrize("n", [120, 400, 1200])
+@pytest.mark.parametrize("kind", ["logistic", "squared"])
+def test_leaving_candidates_out_keeps_the_rule(monkeypatch, n, kind):
+    rows = task(n, loss=losses.Logistic() if kind == "logistic" else losses.Squared(), seed=n)
+    splits = splits_of(rows, 0)
+    judged = judge(rows, splits, 0, (1.0, 0.2))
+    monkeypatch.setattr(candidates, "CLEAR", np.inf)
+    monkeypatch.setattr(candidates, "first_splits", lambda splits, rows: splits)
+    every = judge(rows, splits, 0, (1.0, 0.2))
+    assert set(every.candidates) - set(judged.candidates)
+    means = every.losses.mean(1)
+    taken, best = every.candidates.index(choose(judged, "balanced")), int(means.argmin())
+    rise = every.losses[taken] - every.losses[best]
+    assert rise.mean() <= 0.5 * rise.std() / np.sqrt(len(rise))  # as the rule asks
+    for candidate in set(every.candidates) & set(judged.candidates):
+        own, exhaustive = (each.losses[each.candidates.index(candidate)].mean() for each in (judged, every))
+        assert own == pytest.approx(exhaustive, rel=0.02)
+
+
+def test_more_folds_are_judged_while_the_loss_is_not_known_well():
+    rows = task(2500)
+    splits = splits_of(rows, 0, folds=5)
+    assert judge(rows, splits, 0, (1.0,)).judged_rows == 2500
+    assert judge(rows, splits, 0, (1.0,), enough=900).judged_rows == 1000
+    margins = np.abs(rows.targets[:, 0]) + 0.0
+    rare = np.random.default_rng(0).random(2500) < 0.004  # a loss of few rows, which is hard to know
+    rows.targets[:, 0] = np.where(rare, -1.0, 1.0) * margins
+    assert judge(rows, splits, 0, (1.0,), enough=900).judged_rows == 2500
+
+
+def test_a_rise_of_the_loss_is_clear_or_not():
+    noise = np.random.default_rng(0).standard_normal(400)
+    noise = (noise - noise.mean()) / noise.std()
+    assert candidates.is_clear(noise + 0.08) and not candidates.is_clear(noise + 0.07)
+
+
 def test_weights_of_features_multiply_their_units():
     pen = np.linspace(0.5, 2.0, 30)
     assert np.array_equal(task(penalty=WeightedElasticNet(0.0, 0.0, pen)).units, task().units * pen)
@@ -118,12 +157,12 @@ def test_entries_of_rows():
 # ---- the rule --------------------------------------------------------------------------------------------------------
 
 
-def judged_of(means, features, spread=0.1, rows=400, sizes=()):
+def judged_of(means, features, spread=0.1, rows=400):
     """Return judged candidates with these mean losses; the losses of two candidates differ by noise of a spread."""
     noise = np.random.default_rng(0).standard_normal((len(means), rows)) * spread
     losses_ = np.array(means)[:, None] + noise - noise.mean(1, keepdims=True)
     candidates = [EMPTY, *(Candidate(1.0, depth, False) for depth in range(1, len(means)))]
-    return Judged(candidates, losses_, np.array(features, float), 1.0, rows, False, dict(sizes), rows)
+    return Judged(candidates, losses_, np.array(features, float), 1.0, rows, False, rows)
 
 
 def test_rules_trade_features_for_loss():
@@ -140,9 +179,8 @@ def test_the_empty_model_of_few_rows_needs_the_least_loss():
 
 
 def test_the_size_of_least_loss_within_the_budget():
-    sizes = {1: np.full(9, 0.8), 5: np.full(9, 0.5), 10: np.full(9, 0.6), 20: np.full(9, 0.3)}
-    judged = judged_of([0.7, 0.5], [0, 3], sizes=sizes)
-    assert [choose_size(judged, most) for most in (3, 7, 15, 100)] == [0, 5, 5, 20]
+    sizes, judged = {1: 0.8, 5: 0.5, 10: 0.6, 20: 0.3}, judged_of([0.7, 0.5], [0, 3])
+    assert [choose_size(judged, sizes, most) for most in (3, 7, 15, 100)] == [0, 5, 5, 20]
 
 
 # ---- fits ------------------------------------------------------------------------------------------------------------

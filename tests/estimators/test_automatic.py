@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sparsco import SparseClassifier, SparseRegressor, load, save
 from sparsco.conversions.choose import ROWS_IN_MEMORY, Choose
+from sparsco.engine import pilot_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:alpha='auto'")
 
@@ -188,6 +189,26 @@ def test_a_budget_is_the_best_model_of_at_most_so_many_features(k):
     assert np.array_equal(SparseClassifier(budget=k, random_state=0).partial_fit(X, y).coef_, model.coef_)
 
 
+def test_models_of_any_size_are_learned_when_they_are_first_asked_for(monkeypatch, tmp_path):
+    X, y = words()
+    calls, sized = [], Choose.sized
+    monkeypatch.setattr(Choose, "sized", lambda self, runs: calls.append(1) or sized(self, runs))
+    model = SparseClassifier(random_state=0).fit(X, y)
+    model.predict(X[:5]), model.summary()
+    assert not calls
+    expected, spreads = model.size_path_, {line.name: line.effect for line in model.summary().lines}
+    assert len(calls) == 1 and len(expected) > 5 and spreads
+    again = SparseClassifier(random_state=0).fit(X, y)
+    save(again, tmp_path / "a.model")  # these are learned before rows are left behind
+    stored, pickled = load(tmp_path / "a.model"), pickle.loads(pickle.dumps(again))
+    final = copy.deepcopy(again).finalize()
+    assert len(calls) == 2
+    assert all(np.array_equal(each.size_path_, expected) for each in (stored, pickled, final))
+    assert {line.name: line.effect for line in pickled.summary().lines} == spreads
+    again.partial_fit(X[:100], y[:100])
+    assert again.size_path_["loss"].tolist() != expected["loss"].tolist() and len(calls) == 3
+
+
 def test_rules_choose_fewer_or_more_features():
     X, y = words()
     sizes = [
@@ -267,6 +288,7 @@ def test_bad_parameters_are_refused_in_one_sentence():
 
 def test_a_stream_longer_than_the_sample_is_sampled_the_same_in_any_cut(monkeypatch):
     monkeypatch.setattr(Choose, "sample_nonzeros", 10_000)
+    monkeypatch.setattr(pilot_rows, "WIDE_ROWS", 0)
     assert ROWS_IN_MEMORY > 10_000
     X, y = classes()
     one, two = SparseClassifier(random_state=0).partial_fit(X, y), SparseClassifier(random_state=0)
@@ -275,3 +297,14 @@ def test_a_stream_longer_than_the_sample_is_sampled_the_same_in_any_cut(monkeypa
     assert np.array_equal(one.coef_, two.coef_)
     assert one.report_["converted"][0]["choice"]["rows"] < 260
     assert one.score(X, y) > 0.7
+
+
+def test_few_rows_are_kept_whole_however_wide_they_are(monkeypatch):
+    X, y = classes(300)
+    whole = SparseClassifier(random_state=0).fit(X, y)
+    monkeypatch.setattr(Choose, "sample_nonzeros", X.size // 4)
+    model = SparseClassifier(random_state=0)
+    for first in range(0, 300, 70):
+        model.partial_fit(X[first : first + 70], y[first : first + 70], classes=np.unique(y))
+    assert np.array_equal(model.coef_, whole.coef_)
+    assert model.report_["converted"][0]["choice"]["rows"] == 300

@@ -15,6 +15,7 @@ from sparsco.choice import candidates
 from sparsco.choice.splits import FOLDS, JUDGED, MOST_JUDGED
 from sparsco.conversions import choose
 from sparsco.conversions.choose import Choose
+from sparsco.engine import pilot_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:alpha='auto'", "ignore:no feature was selected")
 
@@ -121,6 +122,7 @@ def test_ways_to_give_the_same_folds():
 def test_a_sample_of_the_rows_keeps_the_splits(splits, monkeypatch):
     X, y, groups = rows(400, copies=3)
     monkeypatch.setattr(Choose, "sample_nonzeros", X.size // 2)
+    monkeypatch.setattr(pilot_rows, "WIDE_ROWS", 0)
     cv = GroupKFold(4)
     SparseClassifier(cv=cv, random_state=0).fit(X, y, groups=groups)
     whole = list(cv.split(X, y, groups))

@@ -48,7 +48,8 @@ def points(draw, loss, margins_each=1):
         y = np.append(np.eye(3)[draw(st.integers(0, 2))], -1.0)
         return *(np.append(draw(st.tuples(margin, margin, margin)), 0.0) for _ in range(margins_each)), y
     target = st.sampled_from([-1.0, 1.0]) if loss.classifies else st.floats(-5.0, 5.0)
-    y = draw(st.integers(0, 5).map(float) if loss is losses.Poisson else target)
+    target = st.integers(0, 5).map(float) if loss in (losses.Poisson, losses.Tweedie) else target
+    y = draw(st.floats(0.1, 5.0) if loss is losses.Gamma else target)
     return *(draw(margin) for _ in range(margins_each)), y
 
 
@@ -64,10 +65,11 @@ def test_derivative_and_curvature_are_finite_differences(loss, data, lane):
     record, pick = loss(), (lambda v: v[lane]) if loss.couples else (lambda v: v)
     steep, step = pick(derivative(record, p, y)), 1e-5
     around = [pick(derivative(record, nudged(p, lane, side), y)) for side in (-step, step)]
-    tolerance = 1e-8 * max(1.0, np.max(np.exp(p)) if loss is losses.Poisson else np.max(np.abs(p)))
+    has_log_link = loss in (losses.Poisson, losses.Gamma, losses.Tweedie)
+    tolerance = 1e-8 * max(1.0, np.max(np.exp(np.abs(p)) * (1.0 + y)) if has_log_link else np.max(np.abs(p)))
     sums = [np.sum(value(record, nudged(p, lane, side), y)) for side in (-step, step)]
     assert around[0] <= steep <= around[1]
-    if around[1] - around[0] > 4.0 * step * max(record.smoothness, 1.0) and loss is not losses.Poisson:
+    if around[1] - around[0] > 4.0 * step * max(record.smoothness, 1.0) and not has_log_link:
         return  # across a kink there is no slope but what lies between the two sides
     assert steep == pytest.approx((sums[1] - sums[0]) / (2.0 * step), abs=1e-4 + 1e2 * tolerance)
     bends = [pick(curvature(record, nudged(p, lane, side), y)) for side in (-step, 0.0, step)]
@@ -155,6 +157,43 @@ def test_a_poissons_values_are_half_the_deviance():
     assert 2.0 * np.mean(value(losses.Poisson(), p, y) - best) == pytest.approx(mean_poisson_deviance(y, np.exp(p)))
 
 
+@pytest.mark.parametrize("power", [1.1, 1.5, 1.9, 2.0])
+def test_gammas_and_tweedies_values_are_half_the_deviance(power):
+    from sklearn.metrics import mean_tweedie_deviance
+
+    y, p = np.array([0.0, 1.0, 2.0, 7.0])[power == 2.0 :], np.array([0.1, -1.0, 0.5, 2.5])[power == 2.0 :]
+    loss = losses.Gamma() if power == 2.0 else losses.Tweedie(power)
+    assert 2.0 * value(loss, p, y).mean() == pytest.approx(mean_tweedie_deviance(y, np.exp(p), power=power))
+    assert np.all(value(loss, p, y) >= 0.0)
+
+
+def test_tweedies_far_from_the_mean_are_numbers():
+    """Zero claims have a loss at any margin, and amounts a slope that points back."""
+    far, loss = np.array([-1e4, -1500.0, 1500.0]), losses.Tweedie(1.5)
+    for function in (value, derivative, curvature):
+        with np.errstate(over="ignore"):
+            assert not np.isnan(function(loss, far, 0.0 * far)).any()
+            assert not np.isnan(function(loss, far, 0.0 * far + 3.0)).any()
+    assert derivative(loss, -1e4, 0.0) == 0.0 and derivative(loss, -1e4, 3.0) < -1e100
+    assert derivative(losses.Gamma(), 1e4, 3.0) == 1.0 and derivative(losses.Gamma(), -1e4, 3.0) == -np.inf
+
+
+@given(
+    power=st.floats(1.01, 1.99),
+    y=st.sampled_from([0.0, 1e-6, 0.5, 1.0, 3.0, 1e6]),
+    p=st.floats(-20.0, 20.0),
+)
+def test_the_conjugate_of_tweedie(power, y, p):
+    """c p - loss(p) at the slope of any margin, and no smaller at a slope that is scaled down."""
+    loss = losses.Tweedie(power)
+    c, at, y = derivative(loss, np.array([p]), np.array([y])), np.array([p]), np.array([y])
+    scale = 1.0 + np.abs(c * at) + value(loss, at, y)
+    np.testing.assert_allclose((loss.conjugate(c, y) - (c * at - value(loss, at, y))) / scale, 0.0, atol=1e-9)
+    for share in (0.5, 0.99):
+        around = share * c * at - value(loss, at, y)
+        assert np.all(loss.conjugate(share * c, y) >= around - 1e-9 * scale)
+
+
 def test_units():
     mean, std = np.array([3.0, -20.0]), np.array([0.3, 10.0])
 
@@ -177,6 +216,8 @@ def test_units():
         (losses.EpsilonInsensitive(50.0), (mean, std, 1.0)),
         (losses.Quantile(0.9), (mean, std, np.sqrt((0.81 + 0.01) / 2.0))),
         (losses.Poisson(), ([np.log(3.0), 0.0], 0.5, 10.0 * std)),
+        (losses.Gamma(), ([np.log(3.0), 0.0], 0.5, 10.0 * std / [3.0, 1.0])),
+        (losses.Tweedie(1.5), ([np.log(3.0), 0.0], 0.5, 10.0 * std / np.sqrt([3.0, 1.0]))),
         (Cauchy(), (mean, std, std / (1.0 + std**2))),
     ):
         for found, expected in zip(loss.units(mean, std), known, strict=True):
@@ -189,6 +230,9 @@ def test_scales_from_the_first_rows():
     assert losses.Poisson().resolve(y, weights).smoothness == 18.0 / 6.0
     assert losses.Poisson().resolve(0.0 * y, weights).smoothness == 1.0
     assert losses.Poisson(2.0).resolve(y, weights).smoothness == 2.0
+    assert losses.Gamma().resolve(y, weights).smoothness == pytest.approx(18.0 / 6.0 / 1.5)
+    assert losses.Tweedie(1.5).resolve(y, weights).smoothness == pytest.approx(18.0 / 6.0 / np.sqrt(1.5))
+    assert losses.Tweedie(1.5, 2.0).resolve(y, weights) == losses.Tweedie(1.5, 2.0)
     std = np.sqrt(18.0 / 4.0 - 1.5**2)
     for loss in (losses.Quantile(0.3), losses.EpsilonInsensitive(0.3)):
         assert loss.resolve(y, weights).smoothness == pytest.approx(1.0 / std)

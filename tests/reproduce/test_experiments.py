@@ -743,3 +743,15 @@ def test_a_report_is_drawn_by_a_browser(own_cache):
     assert pixels.shape[1] == 1200 and pixels.std() > 0.05  # not a blank page
     colours = np.unique((pixels * 255).astype(int).reshape(-1, 3), axis=0)
     assert len(colours) > 50  # curves of several colours
+
+
+def test_the_headline_of_a_report_counts_what_agrees():
+    experiment = definition.load("aaai-table-1")
+    agrees, differs, extra = (
+        verdicts.Cell("A", "c", "Obj", 1.0, 1.0, None, verdict)
+        for verdict in (verdicts.AGREES, verdicts.DIFFERS, verdicts.EXTRA)
+    )
+    one = (experiment, [agrees, differs, extra], None)
+    assert present.headline([one]) == "aaai-table-1: 1 of 2 published figures agree with ours"
+    assert present.headline([one, one]) == "2 tables and figures: 2 of 4 published figures agree with ours"
+    assert present.headline([(experiment, [extra], None)]) == "aaai-table-1 of the papers, run again"

@@ -249,7 +249,7 @@ def test_vw_namespaces_weights_tags_and_pairs(tmp_path, pairs):
         ("1|a x", "'1' touches the bar, which makes it a tag"),
         ("1 x", "'x' is not a number: label and importance stand before the first |"),
         ("1 2", "the row has no bar"),
-        ("1 2 0.5 | a", "'0.5' is an initial prediction, which is not supported"),
+        ("1 2 0.5 | a", "'0.5' is an initial prediction, and the first row has none"),
         ("1 2 0 4 | a", "'4' is one word too many"),
         ("1 -2 | a", "'-2' is not an importance"),
         ("1 | a:", "'a:' has no finite number behind its colon"),

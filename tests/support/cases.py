@@ -30,7 +30,11 @@ LOSSES = {
     "epsilon-insensitive": losses.EpsilonInsensitive(reference.TUBE),
     "quantile": losses.Quantile(reference.QUANTILE),
     "poisson": losses.Poisson(),
+    "gamma": losses.Gamma(),
+    "tweedie": losses.Tweedie(reference.POWER),
 }
+LOG_LINKS = ("poisson", "gamma", "tweedie")
+"""The losses whose slopes grow exponentially."""
 
 
 def suited(loss, stream):
@@ -38,7 +42,11 @@ def suited(loss, stream):
     record = LOSSES[loss]
     if record.classifies:
         return stream._replace(y=np.where(stream.y > 0.0, 1.0, -1.0))
-    return stream._replace(y=np.floor(np.abs(stream.y))) if isinstance(record, losses.Poisson) else stream
+    if loss == "poisson":
+        return stream._replace(y=np.floor(np.abs(stream.y)))
+    if loss == "gamma":
+        return stream._replace(y=np.abs(stream.y) + 0.25)
+    return stream._replace(y=np.maximum(stream.y, 0.0)) if loss == "tweedie" else stream
 
 
 def stream(n=300, d=6, classify=True, seed=0, density=0.5):
@@ -278,7 +286,7 @@ def assert_blown_up(rows, loss, model, costs=0.0):
     """The dense model's objective, with these costs of its penalty, is a thousand times that of zero."""
     X, y, weights = rows
     bad = np.mean(weights * reference.value(loss, X @ model.w + model.b, y)) + costs
-    assert not bad < 999.0 * np.mean(weights * reference.value(loss, 0.0 * y, y))
+    assert not bad < 999.0 * np.mean(weights * reference.value(loss, np.zeros(len(y)), y))
 
 
 def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):

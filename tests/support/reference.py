@@ -30,8 +30,8 @@ Array = np.ndarray
 H_MAX = {"squared": 1.0, "logistic": 0.25, "hinge": 1.0, "squared-hinge": 2.0, "huber": 1.0}
 """The others have a step scale from the data: see docs/notation.md."""
 
-HUBER, TUBE, QUANTILE = 1.35, 0.1, 0.3
-"""epsilon of "huber" and of "epsilon-insensitive", q of "quantile"."""
+HUBER, TUBE, QUANTILE, POWER = 1.35, 0.1, 0.3, 1.5
+"""epsilon of "huber" and of "epsilon-insensitive", q of "quantile", the power of "tweedie"."""
 
 
 def soft(v: Any, s: Any) -> Any:
@@ -40,7 +40,9 @@ def soft(v: Any, s: Any) -> Any:
 
 
 def value(loss: str, p: Any, y: Any) -> Any:
-    """The loss at margin p."""
+    """The loss at margin p; of a loss ``...-offset`` the targets are records (y, offset)."""
+    if loss.endswith("-offset"):
+        return value(loss.removesuffix("-offset"), p + y["offset"], y["y"])
     if loss == "squared":
         return 0.5 * (p - y) ** 2
     if loss == "logistic":
@@ -58,6 +60,11 @@ def value(loss: str, p: Any, y: Any) -> Any:
         return np.where(r < 0.0, -QUANTILE * r, (1.0 - QUANTILE) * r)
     if loss == "poisson":
         return np.exp(p) - y * p
+    if loss == "gamma":
+        return y / np.exp(p) + p - np.log(y) - 1.0
+    if loss == "tweedie":  # mu^(2-r) / (2-r) - y mu^(1-r) / (1-r) + y^(2-r) / ((1-r) (2-r)), mu = exp(p)
+        mean, a, b = np.exp(p), 2.0 - POWER, 1.0 - POWER
+        return mean**a / a - y * mean**b / b + y**a / (a * b)
     if loss == "multinomial":  # of whole examples: p and y have one column per class
         return logsumexp(p, axis=-1) - np.sum(y * p, axis=-1)
     raise ValueError(loss)
@@ -65,6 +72,8 @@ def value(loss: str, p: Any, y: Any) -> Any:
 
 def derivative(loss: str, p: Any, y: Any) -> Any:
     """d loss / dp, 0 at a kink."""
+    if loss.endswith("-offset"):
+        return derivative(loss.removesuffix("-offset"), p + y["offset"], y["y"])
     if loss == "squared":
         return p - y
     if loss == "logistic":
@@ -82,6 +91,10 @@ def derivative(loss: str, p: Any, y: Any) -> Any:
         return np.where(r == 0.0, 0.0, np.where(r < 0.0, -QUANTILE, 1.0 - QUANTILE))
     if loss == "poisson":
         return np.exp(p) - y
+    if loss == "gamma":
+        return 1.0 - y / np.exp(p)
+    if loss == "tweedie":
+        return np.exp(p) ** (1.0 - POWER) * (np.exp(p) - y)
     if loss == "multinomial":
         return softmax(p, axis=-1) - y
     raise ValueError(loss)
@@ -89,6 +102,8 @@ def derivative(loss: str, p: Any, y: Any) -> Any:
 
 def curvature(loss: str, p: Any, y: Any) -> Any:
     """The second derivative in p."""
+    if loss.endswith("-offset"):
+        return curvature(loss.removesuffix("-offset"), p + y["offset"], y["y"])
     if loss == "squared":
         return np.ones_like(p)
     if loss == "logistic":
@@ -101,6 +116,10 @@ def curvature(loss: str, p: Any, y: Any) -> Any:
         return np.where(np.abs(p - y) <= HUBER, 1.0, 0.0)
     if loss == "poisson":
         return np.exp(p)
+    if loss == "gamma":
+        return y / np.exp(p)
+    if loss == "tweedie":
+        return (2.0 - POWER) * np.exp(p) ** (2.0 - POWER) + (POWER - 1.0) * y * np.exp(p) ** (1.0 - POWER)
     if loss == "multinomial":  # the Hessian's diagonal
         s = softmax(p, axis=-1)
         return s * (1.0 - s)
@@ -592,7 +611,7 @@ def iterates(
     **constants: Any,
 ) -> Trace:
     """One pass of an optimizer over the rows; ``eta`` (FOBOS, SGD) has one step for each row of weight not zero."""
-    X, y, weights = kept_rows(np.asarray(X, dtype=float), np.asarray(y, dtype=float), weights)
+    X, y, weights = kept_rows(np.asarray(X, dtype=float), np.asarray(y) * 1.0 if y.dtype.names is None else y, weights)
     T, d = X.shape
     pen = np.ones(d) if pen is None else np.asarray(pen, dtype=float)
     A = OPTIMIZERS[optimizer](Problem(d, lam, rho, pen, intercept), **constants)

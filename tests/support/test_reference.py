@@ -197,9 +197,10 @@ def test_no_intercept_weights_and_penalty_weights(optimizer):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [*ref.H_MAX, "epsilon-insensitive", "quantile", "poisson"])
+@pytest.mark.parametrize("loss", [*ref.H_MAX, "epsilon-insensitive", "quantile", "poisson", "gamma", "tweedie"])
 def test_derivative_and_curvature_are_those_of_the_value(loss):
     p, y, e = np.linspace(-4.0, 4.0, 33) + 0.01, np.where(np.arange(33) % 2, 1.0, -1.0), 1e-5
+    y = np.where(y > 0.0, 1.0, 0.5) if loss in ("gamma", "tweedie") else y
     slope = (ref.value(loss, p + e, y) - ref.value(loss, p - e, y)) / (2 * e)
     bend = (ref.derivative(loss, p + e, y) - ref.derivative(loss, p - e, y)) / (2 * e)
     np.testing.assert_allclose(ref.derivative(loss, p, y), slope, atol=1e-9)

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from sparsco import SparseClassifier, SparseRegressor, cli, load
-from sparsco.data.drift import Drift
 from sparsco.data.progressive import next_mark
+from sparsco.data.row_order import RowOrder
 from sparsco.data.rows import as_matrix
 from sparsco.data.slots import SeenColumns
 from sparsco.distributed import fit as distributed_fit
@@ -338,12 +338,12 @@ def test_what_counts_as_an_order():
 
     def found(y, X=X, classifies=True):
         for cut in (n, 777):
-            drift = Drift(classifies)
+            order = RowOrder(classifies)
             for a in range(0, n, cut):
-                drift.add_labels(a, y[a : a + cut])
+                order.add_labels(a, y[a : a + cut])
             for a in range(0, n, 1024):
-                drift.add_features(a, as_matrix(X[a : a + 256]))
-            sentences.append(drift.sentence())
+                order.add_features(a, as_matrix(X[a : a + 256]))
+            sentences.append(order.sentence())
         assert sentences[-1] == sentences[-2]
         return sentences[-1]
 

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..util import html
-from .methods import BARE, DEFAULT, FOBOS, L1, METHODS, POLISH
+from . import charts
+from .figures import figure, mean_ratio, ratios, title
+from .methods import BARE, DEFAULT, FOBOS, METHODS, POLISH
 from .sets import REFERENCE
 from .suite import LEVELS
 
@@ -33,10 +35,9 @@ BARS: dict[tuple[str, float], tuple[str, float]] = {
 """The goals of our polish: the share of problems on which it is faster, or the geometric mean of ratios."""
 
 
+WINS = "Wins and losses"
 JUDGED = ("rcv1-20k", "rcv1-200k", *REFERENCE)
 """The sets to which the bars apply."""
-NEAR = 1e-4
-"""The gap below which gaps count as equal."""
 
 
 class Table(NamedTuple):
@@ -70,12 +71,8 @@ def about(results: dict[str, Any]) -> list[str]:
     ]
     missing = [*results["left_out"].values()]
     for problem in results["problems"]:
-        missing += [f"{name} on {_title(problem)}: {why}" for name, why in problem["failed"].items()]
+        missing += [f"{name} on {title(problem)}: {why}" for name, why in problem["failed"].items()]
     return [*lines, "Left out: " + ("; ".join(missing) if missing else "nothing") + "."]
-
-
-def _title(problem: dict[str, Any]) -> str:
-    return f"{problem['set']}, lam {problem['lam']:.3g}, {problem['kind']}"
 
 
 def _cell(value: Any) -> str:
@@ -96,38 +93,6 @@ def _ms(times: dict[str, float] | None) -> str:
 # --- wins and losses --------------------------------------------------------------------------------------------------
 
 
-def figure(problem: dict[str, Any], name: str, what: str) -> float | None:
-    """Return CPU seconds of a method to a level or of a pass, or its gap after a pass; None if there is none."""
-    line = next((line for line in problem["methods"] if line["method"] == name), None)
-    if line is None:
-        return None
-    if what in ("pass", "gap"):
-        found = line["pass"]
-        if not found or line["rows"] and line["rows"] < problem["rows"]:
-            return None
-        if what == "pass":
-            return found["cpu"]["min"]
-        return None if found["gap"] is None else max(found["gap"], NEAR)
-    reached = [each["cpu"]["min"] for level, each in line["levels"].items() if float(level) <= float(what)]
-    return min(reached, default=None)
-
-
-def ratios(problems: Sequence[dict[str, Any]], peer: str, ours: str, what: str) -> dict[str, float]:
-    """Return theirs over ours for each problem on which both are measured.
-
-    The ratio is infinite if only ours reached the level, 0 if only theirs did.
-    """
-    out = {}
-    for problem in problems:
-        if {peer, ours} <= {line["method"] for line in problem["methods"]}:
-            theirs, own = figure(problem, peer, what), figure(problem, ours, what)
-            if theirs is not None or own is not None:
-                out[_title(problem)] = np.inf if theirs is None else 0.0 if own is None else theirs / own
-    if what in ("pass", "gap"):  # a missing measurement is not a loss
-        out = {name: ratio for name, ratio in out.items() if 0.0 < ratio < np.inf}
-    return out
-
-
 def _against(problems: Sequence[dict[str, Any]]) -> Table:
     """Return a table of how often ours is better than each other method, by how much, and where it is not."""
     rows = []
@@ -144,16 +109,10 @@ def _against(problems: Sequence[dict[str, Any]]) -> Table:
             apart = int((~np.isfinite(values) | (values == 0.0)).sum())
             listed = "; ".join(f"{name} ({_cell(lost[name])})" for name in sorted(lost, key=lambda name: lost[name]))
             bar = _bar(problems, peer, ours, key)
-            average = _cell(_mean(values)) + (f" ({apart} reached by one of the two only)" if apart else "")
+            average = _cell(mean_ratio(values)) + (f" ({apart} reached by one of the two only)" if apart else "")
             rows.append((peer, what, ours, f"{won} of {len(values)}", average, bar, listed or "none"))
     header = ("against", "what", "ours", "ours is better", "theirs / ours, geometric mean", "bar", "not better")
-    return Table("Wins and losses", header, rows)
-
-
-def _mean(values: np.ndarray) -> float | None:
-    """Return the geometric mean of the values that are neither 0 nor infinite."""
-    finite = values[np.isfinite(values) & (values > 0.0)]
-    return float(np.exp(np.log(finite).mean())) if finite.size else None
+    return Table(WINS, header, rows)
 
 
 def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> str:
@@ -162,7 +121,7 @@ def _bar(problems: Sequence[dict[str, Any]], peer: str, ours: str, key: str) -> 
     if key in ("pass", "gap") or (peer, float(key)) not in BARS or not judged:
         return ""
     values, (kind, limit) = np.array(list(ratios(judged, peer, ours, key).values())), BARS[peer, float(key)]
-    mean = _mean(values)
+    mean = mean_ratio(values)
     holds = (values > 1.0).mean() >= limit if kind == "share" else mean is None or mean >= limit
     wanted = f"mean ≥ {limit}" if kind == "mean" else "every one" if limit == 1.0 else "nine in ten"
     return f"{wanted}: {'holds' if holds else 'MISSED'}"
@@ -223,7 +182,7 @@ def _problem(problem: dict[str, Any]) -> Table:
         f"{problem['rounds']} rounds, patience {problem['patience']:g}, load {_cell(problem['load'])}. "
         "Gap, nonzeros, F1 and test error are those after one pass, for batch solvers those of the strictest setting."
     )
-    return Table(_title(problem), header, rows, note)
+    return Table(title(problem), header, rows, note)
 
 
 # --- growth -----------------------------------------------------------------------------------------------------------
@@ -356,61 +315,19 @@ def _line(row: Sequence[Any]) -> str:
 
 
 def write_page(path: str | Path, results: dict[str, Any]) -> Path:
-    """Write tables and plots to one HTML file."""
-    blocks = [html.text(line) for line in (*about(results), LEGEND)]
-    blocks += _plots(results)
+    """Write the headline, the charts and the tables to one HTML file."""
+    blocks = [*_plots(results)]
     for table in tables(results):
-        blocks += [html.heading(table.title), *([html.text(table.note)] if table.note else [])]
-        blocks.append(html.table(table.header, table.rows))
-    return html.write(path, "sparsco and others, side by side", blocks)
+        block = (html.text(table.note) if table.note else "") + html.table(table.header, table.rows)
+        is_first = table.title == WINS
+        blocks += [html.heading(table.title), block] if is_first else [html.details(table.title, block)]
+    blocks += [html.heading("How it was measured"), *(html.text(line) for line in (*about(results), LEGEND))]
+    return html.write(path, charts.headline(results), blocks)
 
 
 @html.with_plots
 def _plots(results: dict[str, Any]) -> list[str]:
-    """Return plots of the distance from the optimum against time, the cost of a nonzero, and growth."""
-    from matplotlib.figure import Figure
-
-    out = []
-    for problem in results["problems"]:
-        figure = Figure(figsize=(9, 4.5))
-        axes = figure.subplots()
-        for line in problem["methods"]:
-            points = sorted((each["cpu"], max(each["gap"], 1e-6)) for each in line["tried"] if each["gap"] is not None)
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True),
-                    "o-" if line["package"] == "sparsco" else ".--",
-                    label=line["method"],
-                    linewidth=1.0,
-                    markersize=4,
-                )
-        axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative gap")
-        axes.grid(alpha=0.3)
-        if axes.lines:
-            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-            out.append(html.figure(figure, f"{_title(problem)}: each setting's first fit."))
-    plain = [problem for problem in results["problems"] if problem["kind"] == L1]
-    names = [method.name for method in METHODS.values() if method.streams]
-    if plain:
-        figure = Figure(figsize=(9, 4.5))
-        axes = figure.subplots()
-        for problem in plain:
-            costs = {line["method"]: line["pass"]["ns_per_nonzero"] for line in problem["methods"] if line["pass"]}
-            there = [name for name in names if name in costs]
-            axes.plot([costs[name] for name in there], there, "o", label=_title(problem), markersize=4)
-        axes.set(xscale="log", xlabel="CPU nanoseconds per nonzero, one pass")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        out.append(html.figure(figure, "What a nonzero costs."))
-    for each in results["scaling"]:
-        if each["axis"] in ("rows", "features"):
-            figure = Figure(figsize=(6, 4))
-            axes = figure.subplots()
-            for name in each["points"][0]["cpu"]:
-                points = [(point[each["axis"]], point["cpu"][name]["min"]) for point in each["points"]]
-                axes.plot(*zip(*points, strict=True), "o-", label=name)
-            axes.set(xscale="log", yscale="log", xlabel=each["axis"], ylabel="CPU seconds of a pass")
-            axes.grid(alpha=0.3)
-            axes.legend(fontsize=7)
-            out.append(html.figure(figure, f"A pass as {each['axis']} grow."))
-    return out
+    """Return the charts as blocks of a page, and the distance from the optimum against time for every problem."""
+    found = [html.figure(chart, caption) for _, chart, caption in charts.every(results)]
+    tried = "".join(html.figure(*each) for each in charts.tried(results))
+    return [*found, html.details("The distance from the optimum against time, for every problem", tried)]

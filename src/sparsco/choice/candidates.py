@@ -1,19 +1,16 @@
-"""Candidates: strengths, mixtures, refits and sizes, each judged on rows that it has not learned."""
+"""Candidates: strengths, mixtures and refits, each judged on rows that it has not learned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..data.randomness import Purpose, bits
-from ..solver.columns import add_columns, by_column
-from ..solver.elastic_net import ROUGH, solver_of
 from ..util.progress import step
+from .learner import Figures, Learner, by_group, judged_models
 from .problem import Task
-from .sizes import sized, sizes_by_mixture
-from .splits import Split
+from .splits import Split, first_splits
 
 STEP = 10.0**0.5
 """The ratio of neighbouring strengths."""
@@ -21,7 +18,14 @@ DEEPEST = 12
 """The number of strengths at most: down to a millionth of the smallest that selects nothing."""
 SHARE_OF_RIDGE = 1e-4
 """The L2 term of a refit, as a share of the strength that selected the features."""
-_RISE = 1.001
+FALL, CLEAR = 0.9999, 1.5
+"""A loss above so many times the least one has not fallen.  A rise is clear at so many standard errors."""
+FIRST_JUDGED = 200
+"""The number of rows on which all candidates are judged, at least; all rows, if they are fewer."""
+SMALL_ERROR = 0.1
+"""A loss is known well if its standard error is at most this share of it."""
+AHEAD = 2
+"""The number of strengths by which a path starts before the first one that is judged."""
 
 
 class Candidate(NamedTuple):
@@ -34,12 +38,6 @@ class Candidate(NamedTuple):
 
 EMPTY = Candidate(1.0, 0, False)
 """The model without features."""
-
-
-_Figures = tuple[np.ndarray, int]
-"""The losses of a model on held-out rows, and the number of its features."""
-_Found = dict[Candidate | int, dict[int, _Figures]]
-"""The figures of candidates and sizes, by the number of the split."""
 
 
 class Judged(NamedTuple):
@@ -57,8 +55,6 @@ class Judged(NamedTuple):
     """The number of rows that a candidate has learned."""
     at_edge: bool
     """Whether the loss still fell at the smallest strength."""
-    sizes: dict[int, np.ndarray]
-    """The losses of models of given sizes on the held-out rows."""
     judged_rows: int
     """The number of held-out rows."""
 
@@ -73,143 +69,150 @@ def judge(
     seed: int,
     mixtures: Sequence[float],
     relaxes: bool = True,
-    sizes: Sequence[int] = (),
     groups: np.ndarray | None = None,
+    enough: int | None = None,
 ) -> Judged:
-    """Return the losses of all candidates, and of models of these sizes.
+    """Return the losses of the candidates that are not clearly worse than the best one.
 
-    All splits go down the strengths together, until the mean of their losses has risen twice in a row.  A candidate
-    counts that was judged on all splits.  ``groups`` has the group of each row, if rows are not independent of each
-    other.
+    The first splits go down all strengths together.  The others judge those that the first ones leave: all splits, or
+    those until ``enough`` rows are judged and the least loss is known well.  ``groups`` has the group of each row, if
+    rows are not independent of each other.
     """
-    models = _judged_models(task, seed)
-    learners = [_Learner(task, split, models) for split in splits]
-    lam_max = max(solver.strength_of_nothing() for solver in learners[0].solvers) or 1.0
-    found: _Found = {EMPTY: {k: each.of_nothing() for k, each in enumerate(learners)}}
-    at_edge = False
+    models, first_round = judged_models(task, seed), first_splits(list(splits), min(FIRST_JUDGED, task.n))
+    learners = [Learner(task, split, models) for split in first_round]
+    lam_max = learners[0].strength_of_nothing()
+    board = _Board([split.judged for split in splits], groups)
+    for learner in learners:
+        board.add(EMPTY, learner.figures())
+    at_edge, first = False, 1
     for k, l1_ratio in enumerate(mixtures):
-        for learner in learners:
-            learner.start(sizes_by_mixture(sizes, mixtures, learner.n)[k])
-        at_edge |= _go_down(learners, lam_max, l1_ratio, relaxes, found, DEEPEST * (len(mixtures) - k))
-    rows = np.concatenate([split.judged for split in splits])
-    found = {key: each for key, each in found.items() if len(each) == len(splits)}
-    complete = {
-        key: _by_group(
-            np.concatenate([each[k][0] for k in range(len(splits))]), None if groups is None else groups[rows]
-        )
-        for key, each in found.items()
-    }
-    candidates = [key for key in complete if isinstance(key, Candidate)]
+        if k:
+            for learner in learners:
+                learner.start()
+        descent = _go_down(learners, lam_max, l1_ratio, relaxes, board, first, DEEPEST * (len(mixtures) - k))
+        at_edge |= descent.waits == 0
+        first = max(first, descent.best.depth - AHEAD)  # with more of the L2 term the best strength is no larger
+    left, again = board.left(), 1.5 * len(first_round)
+    for k in range(len(first_round), len(splits)):
+        if enough is not None and board.is_settled(enough):
+            break
+        if k >= again:
+            left, again = board.left(), 1.5 * k
+        step(f"choosing alpha: {len(left)} candidates judged on {k} of at most {len(splits)} splits")
+        _judge_on(Learner(task, splits[k], models), lam_max, left, board)
+    found = {key: board.figures[key] for key in board.complete()}
     return Judged(
-        candidates,
-        np.array([complete[key] for key in candidates]),
-        np.array([np.mean([size for _, size in found[key].values()]) for key in candidates]),
+        list(found),
+        np.array([board.losses(key) for key in found]),
+        np.array([np.mean([size for _, size in each]) for each in found.values()]),
         lam_max,
         len(splits[0].learned),
         at_edge,
-        {key: losses for key, losses in complete.items() if not isinstance(key, Candidate)},
-        len(rows),
+        sum(len(split.judged) for split in splits[: len(found[EMPTY])]),
     )
 
 
-def _by_group(losses: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
-    """Return the sum of the losses of each group, scaled to the same mean.
+class _Board:
+    """The figures of candidates on the splits, as far as they were judged, by which bad ones are left out."""
 
-    So a standard error over groups takes into account that their rows are alike.
-    """
-    if groups is None:
-        return losses
-    sums = np.bincount(np.unique(groups, return_inverse=True)[1], losses)
-    return sums * (len(sums) / len(losses))
+    def __init__(self, judged: list[np.ndarray], groups: np.ndarray | None) -> None:
+        self.figures: dict[Candidate, list[Figures]] = {}
+        self._judged, self._groups = judged, groups
+
+    def add(self, candidate: Candidate, figures: Figures) -> None:
+        """Add the figures of a candidate on the next split."""
+        self.figures.setdefault(candidate, []).append(figures)
+
+    def losses(self, candidate: Candidate) -> np.ndarray:
+        """Return the losses of a candidate on all rows, or groups, that it was judged on."""
+        each = self.figures[candidate]
+        rows = np.concatenate(self._judged[: len(each)])
+        return by_group(
+            np.concatenate([losses for losses, _ in each]), None if self._groups is None else self._groups[rows]
+        )
+
+    def is_worse(self, candidate: Candidate, other: Candidate) -> bool:
+        """Return whether a candidate is clearly worse than another one that was judged on the same rows."""
+        return is_clear(self.losses(candidate) - self.losses(other))
+
+    def is_settled(self, enough: int) -> bool:
+        """Return whether candidates were judged on enough rows, and the least loss has a small standard error."""
+        least = min(map(self.losses, self.complete()), key=np.mean)
+        is_known = float(least.std()) <= SMALL_ERROR * float(least.mean()) * np.sqrt(len(least))
+        return is_known and sum(map(len, self._judged[: len(self.figures[EMPTY])])) >= enough
+
+    def complete(self) -> list[Candidate]:
+        """Return the candidates that were judged on all splits so far."""
+        return [key for key, each in self.figures.items() if len(each) == len(self.figures[EMPTY])]
+
+    def left(self) -> list[Candidate]:
+        """Return the candidates to be judged further: no clearly worse one, nor one far below the best of its kind."""
+        means = {key: float(self.losses(key).mean()) for key in self.complete()}
+        best, found = min(means, key=means.__getitem__), list[Candidate]()
+        for kind in dict.fromkeys((key.l1_ratio, key.relaxed) for key in means if key != EMPTY):
+            alike = [key for key in means if (key.l1_ratio, key.relaxed) == kind and key != EMPTY]
+            deepest = min(alike, key=means.__getitem__).depth + 1
+            found += [key for key in alike if key.depth <= deepest and (key == best or not self.is_worse(key, best))]
+        return found
+
+
+def is_clear(rise: np.ndarray) -> bool:
+    """Return whether the mean of these differences is clearly above 0."""
+    return float(rise.mean()) > CLEAR * float(rise.std()) / np.sqrt(max(len(rise), 1))
+
+
+class _Descent:
+    """The least loss so far on the way down the strengths, and for how many strengths it has not fallen."""
+
+    def __init__(self, board: _Board) -> None:
+        self.board, self.least, self.waits = board, np.inf, 0
+        self.best = EMPTY
+
+    def ends_at(self, candidate: Candidate) -> bool:
+        """Return whether the loss has clearly risen at this candidate, or not fallen twice in a row."""
+        mean, best = float(self.board.losses(candidate).mean()), self.best
+        self.waits = self.waits + 1 if mean > FALL * self.least else 0
+        if mean < self.least:
+            self.best, self.least = candidate, mean
+        return self.waits >= 2 or (self.waits == 1 and self.board.is_worse(candidate, best))
 
 
 def _go_down(
-    learners: list[_Learner], lam_max: float, l1_ratio: float, relaxes: bool, found: _Found, left: int
-) -> bool:
-    """Add the candidates and sizes of a mixture to ``found``; return whether the loss fell to the end.
+    learners: list[Learner], lam_max: float, l1_ratio: float, relaxes: bool, board: _Board, first: int, left: int
+) -> _Descent:
+    """Judge the candidates of a mixture from the strength ``first`` on, down to where the loss ends to fall.
 
-    ``left`` is the number of strengths that are still to be judged, at most.
+    Refits are judged until their own loss ends to fall.  ``left`` is the number of strengths to be judged, at most.
     """
-    best, rises = np.inf, 0
-    done = sum(isinstance(key, Candidate) and not key.relaxed for key in found) - 1
-    for half in range(1, 2 * DEEPEST + 1):  # sizes are taken between the strengths of candidates, too
-        is_between = half % 2 == 1
-        if is_between and not any(learner.sizes for learner in learners):
-            continue
-        lam, plain = lam_max / l1_ratio * STEP ** (-0.5 * half), Candidate(l1_ratio, half // 2, False)
-        for k, learner in enumerate(learners):
-            step(f"choosing alpha: {done + half // 2} of at most {done + left} strengths judged")
+    refits, plain = _Descent(board), _Descent(board)
+    relaxes = relaxes and l1_ratio == 1.0
+    done = sum(not key.relaxed for key in board.figures) - 1
+    for depth in range(first, DEEPEST + 1):
+        lam, candidate = lam_max / l1_ratio * STEP**-depth, Candidate(l1_ratio, depth, False)
+        for learner in learners:
+            step(f"choosing alpha: {done + depth - 1} of at most {done + left} strengths judged")
             learner.solve(lam, l1_ratio)
-            for size, figures in learner.sized(lam):
-                found.setdefault(size, {})[k] = figures
-            for candidate, figures in () if is_between else learner.judged(lam, plain, relaxes):
-                found.setdefault(candidate, {})[k] = figures
-        if is_between:
-            continue
-        mean = float(np.concatenate([losses for losses, _ in found[plain].values()]).mean())
-        rises = rises + 1 if mean > _RISE * best else 0
-        best = min(best, mean)
-        if rises >= 2:
+            board.add(candidate, learner.figures())
+        if relaxes and all(learner.can_relax() for learner in learners):
+            again = candidate._replace(relaxed=True)
+            for learner in learners:
+                board.add(again, learner.relaxed(SHARE_OF_RIDGE * lam))
+            relaxes = not refits.ends_at(again)
+        if plain.ends_at(candidate):
             break
-    done += half // 2
-    step(f"choosing alpha: {done} of at most {done + left - DEEPEST} strengths judged")
-    return rises == 0
+    return plain
 
 
-def _judged_models(task: Task, seed: int) -> np.ndarray:
-    """Return the models that candidates are judged by: some of many."""
-    some = max(3, -(-task.m // 4))
-    return task.order()[np.sort(np.argsort(bits(seed, Purpose.PATH, np.arange(task.m)))[:some])]
-
-
-class _Learner:
-    """The models of a split: learned from some rows along the strengths, and judged on others."""
-
-    def __init__(self, task: Task, split: Split, models: np.ndarray) -> None:
-        self.task, self.rows, self.models, self.n = task, split.judged, models, len(split.learned)
-        X, columns = task.by_column(split.learned)
-        units = task.units[columns]
-        self.solvers = [solver_of(X, task.examples(split.learned, q), units, task.intercept) for q in models]
-        place = np.full(task.d, -1, np.int64)
-        place[columns] = np.arange(len(columns))
-        self.held = by_column(task.indptr, task.indices, task.data, split.judged, place, len(columns))
-        self.l1_ratio, self.sizes = 1.0, list[int]()
-
-    def of_nothing(self) -> _Figures:
-        """Return the losses of the models without features, and no features."""
-        return self._losses([(solver.w, solver.b) for solver in self.solvers]), 0
-
-    def start(self, sizes: list[int]) -> None:
-        """Go back to the models without features, with these sizes to be found."""
-        self.sizes = sizes
-        for solver in self.solvers:
-            solver.restart()
-
-    def solve(self, lam: float, l1_ratio: float) -> None:
-        """Go on to a strength and a mixture."""
-        self.l1_ratio = l1_ratio
-        for solver in self.solvers:
-            solver.solve(lam, l1_ratio, ROUGH)
-
-    def sized(self, lam: float) -> Iterator[tuple[int, _Figures]]:
-        """Yield the sizes that are found at this strength, with their losses and features."""
-        for size, refits in sized(self.solvers, lam, self.l1_ratio, self.sizes):
-            yield size, (self._losses(refits), size)
-
-    def judged(self, lam: float, plain: Candidate, relaxes: bool) -> Iterator[tuple[Candidate, _Figures]]:
-        """Yield the candidates of this strength, with their losses and features."""
-        fits = [(solver.w, solver.b) for solver in self.solvers]
-        features = int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
-        if relaxes and self.l1_ratio == 1.0 and all(4 * np.count_nonzero(w) < self.n for w, _ in fits):
-            refits = [solver.relaxed(SHARE_OF_RIDGE * lam) for solver in self.solvers]
-            yield plain._replace(relaxed=True), (self._losses(refits), features)
-        yield plain, (self._losses(fits), features)
-
-    def _losses(self, fits: list[tuple[np.ndarray, float]]) -> np.ndarray:
-        """Return the loss of each held-out row, summed over the models."""
-        total = np.zeros(len(self.rows))
-        for q, (w, b) in zip(self.models, fits, strict=True):
-            p = np.full(len(self.rows), b)
-            add_columns(self.held.first, self.held.rows, self.held.x, w, p)
-            total += self.task.losses(self.rows, q, p)
-        return total
+def _judge_on(learner: Learner, lam_max: float, candidates: list[Candidate], board: _Board) -> None:
+    """Judge some candidates on a further split."""
+    board.add(EMPTY, learner.figures())
+    for l1_ratio in dict.fromkeys(each.l1_ratio for each in candidates):
+        learner.start()
+        wanted = [each.depth for each in candidates if each.l1_ratio == l1_ratio]
+        for depth in range(max(min(wanted) - AHEAD, 1), max(wanted) + 1):
+            lam = lam_max / l1_ratio * STEP**-depth
+            learner.solve(lam, l1_ratio)
+            for relaxed in (False, True):
+                candidate = Candidate(l1_ratio, depth, relaxed)
+                if candidate in candidates:
+                    board.add(candidate, learner.relaxed(SHARE_OF_RIDGE * lam) if relaxed else learner.figures())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +9,12 @@ import numpy as np
 from ..solver.columns import add_columns
 from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
 from ..util.progress import step
-from .candidates import SHARE_OF_RIDGE, STEP
+from .candidates import SHARE_OF_RIDGE
 from .problem import Task
-from .sizes import sized, sizes_by_mixture
 
 _CYCLES = 20
 _SETTLED = 1e-3
 """A cycle over the classes that changes the margins by at most this share is the last one."""
-SIZED_NONZEROS, SIZED_ROWS = 1_000_000, 2000
-"""The nonzeros of the rows, for one model, from which models of given sizes are learned, and the least rows."""
-_DEEPEST = 1e-4
 
 
 class Strength(NamedTuple):
@@ -122,22 +117,3 @@ def _softmax(
 def _log_sum_exp(p: np.ndarray) -> np.ndarray:
     top = p.max(1)
     return top + np.log(np.exp(p - top[:, None]).sum(1))
-
-
-def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> Iterator[tuple[int, Fit]]:
-    """Yield models of these sizes, which grow, learned from a part of the rows."""
-    rows = np.arange(min(task.n, max(int(SIZED_NONZEROS / (task.row_nonzeros * task.m)), SIZED_ROWS)))
-    X, columns = task.by_column(rows)
-    solvers = [solver_of(X, task.examples(rows, q), task.units[columns], task.intercept) for q in range(task.m)]
-    lam_max = max(solver.strength_of_nothing() for solver in solvers) or 1.0
-    for l1_ratio, wanted in zip(mixtures, sizes_by_mixture(sizes, mixtures, X.n), strict=True):
-        lam = lam_max / l1_ratio
-        while wanted and lam * l1_ratio > _DEEPEST * lam_max:
-            lam /= STEP**0.5
-            for solver in solvers:
-                solver.solve(lam, l1_ratio, ROUGH)
-            for size, fits in sized(solvers, lam, l1_ratio, wanted):
-                step(f"solving models of given sizes: {size} features")
-                yield size, Fit.of(fits, columns)
-        for solver in solvers:
-            solver.restart()

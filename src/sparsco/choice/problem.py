@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import Logistic, value
+from ..offsets import numbers_of
 from ..solver.columns import ByColumn, by_column
 from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
@@ -88,12 +89,13 @@ class Task(NamedTuple):
         if not self.loss.classifies:
             return []
         if self.m == 1:
-            return [self.targets[:, 0] == self.targets[0, 0]]
+            labels = numbers_of(self.targets)
+            return [labels[:, 0] == labels[0, 0]]
         return [self.targets.argmax(1) == q for q in self.order()]
 
     def order(self) -> np.ndarray:
         """Return the models in the order of their first examples, which does not depend on how classes are numbered."""
-        return np.argsort(self.targets.argmax(0), kind="stable")
+        return np.argsort(numbers_of(self.targets).argmax(0), kind="stable")
 
     def losses(self, rows: np.ndarray, model: int, p: np.ndarray) -> np.ndarray:
         """Return weight times loss of some rows at margins p."""

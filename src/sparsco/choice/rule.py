@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from .candidates import EMPTY, Candidate, Judged
@@ -34,8 +36,11 @@ def choose(judged: Judged, rule: str) -> Candidate:
     return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]
 
 
-def choose_size(judged: Judged, most: int) -> int:
-    """Return the size of least loss, of at most ``most`` features; 0 if no model of a size is better than none."""
-    means = {size: float(losses.mean()) for size, losses in judged.sizes.items() if size <= most}
+def choose_size(judged: Judged, sizes: Mapping[int, float], most: int) -> int:
+    """Return the size of least loss, of at most ``most`` features; 0 if no model of a size is better than none.
+
+    ``sizes`` has the mean loss of each size.
+    """
+    means = {size: loss for size, loss in sizes.items() if size <= most}
     means[0] = float(judged.losses[judged.candidates.index(EMPTY)].mean())
     return min(means, key=lambda size: (means[size], size))

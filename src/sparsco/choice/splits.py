@@ -50,9 +50,8 @@ def splits_of(
     """Return the splits by which candidates are judged.
 
     Where there are rows enough, one sample is learned and other rows are judged.  Otherwise the rows are dealt into
-    five folds, of which as many are judged as have a thousand rows; few rows are dealt several times.  If a number of
-    folds is given, all of them are judged.  ``groups`` has the group of each row.  ``given`` are splits of all rows of
-    the stream, of which the task may hold a part.
+    five folds, or as many as are given; few rows are dealt several times.  ``groups`` has the group of each row.
+    ``given`` are splits of all rows of the stream, of which the task may hold a part.
     """
     if given:
         return _held(task, given)
@@ -66,17 +65,22 @@ def splits_of(
     count, what = (n, "row") if groups is None else (len(np.unique(groups)), "group")
     if count < (folds or 2):
         raise ValueError(f"{folds or 2} folds need as many {what}s, and there are fewer: n_{what}s = {count}.")
-    used, repeats = folds, 1
-    if folds is None or used is None:
+    repeats = 1
+    if folds is None:
         folds = min(FOLDS, count)
-        used = int(np.clip(np.ceil(JUDGED * folds / n), 1, folds))
         if n < FEW_ROWS:
             repeats = int(np.clip(REPEATED_NONZEROS // max(len(task.data), 1), 1, REPEATS))
     splits = list[Split]()
     for repeat in range(repeats):
         fold = dealt(bits(seed + repeat, Purpose.FOLD, task.numbers), task.strata(), groups, folds)
-        splits += [Split(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(used)]
+        splits += [Split(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     return splits
+
+
+def first_splits(splits: list[Split], rows: int) -> list[Split]:
+    """Return the first splits that judge so many rows, or all of them."""
+    judged = np.cumsum([len(split.judged) for split in splits])
+    return splits[: int(np.searchsorted(judged, rows)) + 1]
 
 
 def _one_split(task: Task, seed: int, groups: np.ndarray | None) -> Split | None:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from . import bench, compare, convert, datasets, evaluate, inspect, path, predict, reproduce, train
+from . import bench, compare, convert, datasets, evaluate, export, inspect, path, predict, reproduce, train
 from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
 
 
@@ -152,6 +152,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show versions and the pipeline, and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (train, path, predict, evaluate, inspect, convert, compare, reproduce, datasets, bench):
+    for module in (train, path, predict, evaluate, inspect, export, convert, compare, reproduce, datasets, bench):
         module.add(commands)
     return parser

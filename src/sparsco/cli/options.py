@@ -162,6 +162,12 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     group.add_argument("--one-based", action="store_true", help="libsvm: index 1 is column 0, index 0 is refused")
     group.add_argument("--target", metavar="COLUMN", help="tables: the column to predict; none: no target")
     group.add_argument("--weight", metavar="COLUMN", help="tables: the column with the weights of the rows")
+    group.add_argument(
+        "--offset",
+        metavar="COLUMN",
+        help="tables: the column with the offsets of the rows, which are added to their margins, such as log(exposure) "
+        "for the logarithm of the column exposure; vw: initial, the third number; none: no offset (docs/offsets.md)",
+    )
     group.add_argument("--tag", metavar="COLUMN", help="tables: the column with the names of the rows")
     group.add_argument(
         "--schema",
@@ -203,6 +209,36 @@ def add_reading(to: argparse.ArgumentParser) -> None:
     )
 
 
+def add_crosses(to: argparse.ArgumentParser) -> None:
+    """Add the options of crosses."""
+    group = to.add_argument_group("crosses: products of two features (docs/crosses.md)")
+    group.add_argument(
+        "--cross",
+        action="append",
+        metavar="A:B",
+        help="cross the features of two columns, namespaces or names, such as city:age, words:words or 0-9:12; "
+        "all: every pair of features",
+    )
+    group.add_argument(
+        "--birth",
+        type=positive,
+        nargs="?",
+        const=True,
+        metavar="N",
+        help="a cross exists only once both of its features were selected, at 1024, 2048, 4096, ... rows; at most N "
+        "features are selected at a time (default: with --cross all and more than 200 features, N = 128)",
+    )
+    group.add_argument("--no-birth", dest="birth", action="store_const", const=False, help="make every cross at once")
+    group.add_argument(
+        "--cross-bits", type=positive, metavar="B", help="hash crosses into 2^B columns, and count the collisions"
+    )
+
+
+def crosses(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of crosses that were given."""
+    return {name: getattr(given, name) for name in ("cross", "birth", "cross_bits")}
+
+
 def _ngrams(text: str) -> tuple[int, int]:
     """Return the bounds of a text such as 1-2, for argparse."""
     low, bar, high = text.partition("-")
@@ -213,10 +249,12 @@ def _ngrams(text: str) -> tuple[int, int]:
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of ``open_stream`` that were given."""
-    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "missing", "delimiter")
+    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "offset", "missing", "delimiter")
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
         options["target"] = None
+    if options.get("offset") == "none":
+        options["offset"] = None
     if given.text:
         options["text"] = given.text
     texts = {name: getattr(given, name) for name in ("ngrams", "analyzer", "weighting")}

@@ -18,16 +18,21 @@ from .options import (
     FINE,
     INTERRUPTED,
     TERMINATED,
+    add_crosses,
     add_order,
     add_reading,
     check_writable,
     command,
+    crosses,
     positive,
     reading,
     to_json,
 )
 
 _LEARNING = (
+    "cross",
+    "birth",
+    "cross_bits",
     "task",
     "loss",
     "penalty",
@@ -70,9 +75,14 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   sparsco train table.csv --target price --groups columns             a column with all its categories, or none
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
+  sparsco train table.csv --target price --cross size:kind            also products of features: crosses
+  sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume
+  sparsco train --follow data.svm -m live.model --idle-exit 2         a log that grows; see docs/follow.md
+  sparsco train --follow clicks.svm -m clicks.model --publish-every 5m --resume
+  tail -n +1 -F clicks.svm | sparsco train --follow - -m clicks.model --format libsvm
 
 exit code:
     0  success
@@ -133,10 +143,33 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="ADDRESS|local:N",
         help="train on the workers of a Dask cluster, one partition per file, or in N processes on this machine",
     )
+    _add_following(to)
     add_reading(to)
+    add_crosses(to)
     to.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     to.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     to.set_defaults(run=_train)
+
+
+def _add_following(to: argparse.ArgumentParser) -> None:
+    """Add the options of a log that grows."""
+    group = to.add_argument_group("following a log that grows (docs/follow.md)")
+    group.add_argument(
+        "--follow",
+        action="store_true",
+        help="learn DATA, one text file or -, while it grows, and write the model again and again; Ctrl-C ends this "
+        "with a last model, --resume continues",
+    )
+    group.add_argument(
+        "--publish-every",
+        type=_interval,
+        metavar="N|TIME",
+        help="write the model every N rows, or after a time such as 30s, 10m, 2h (default: 60s, or as much longer as "
+        "keeps this below 5%% of the time)",
+    )
+    group.add_argument(
+        "--idle-exit", type=_seconds, metavar="SECONDS", help="end when no row has arrived for so many seconds"
+    )
 
 
 def _train(given: argparse.Namespace) -> int:
@@ -144,12 +177,18 @@ def _train(given: argparse.Namespace) -> int:
     from ..training.train import train
     from ..util.progress import Live
 
+    if given.follow:
+        from .follow import follow_log
+
+        return follow_log(given)
+    if given.publish_every or given.idle_exit is not None:
+        raise ValueError("--publish-every and --idle-exit are for --follow: give that, too.")
     source = given.data[0] if len(given.data) == 1 else given.data
-    path = Path(given.model or given.update or _default_name(given.data[0]))
+    path = Path(given.model or given.update or default_name(given.data[0]))
     check_writable(path, *given.data, *(given.test or ()))
     reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
-        model, reader, names, named = _to_update(given, reader)
+        model, reader, names, named = to_update(given, reader)
         given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
@@ -164,7 +203,7 @@ def _train(given: argparse.Namespace) -> int:
         raise ValueError("--split is for --intervals LEVEL: give that, too.")
     if given.dask is not None:
         _check_dask(given)
-    checkpoints, is_kept = _checkpoints(given, path)
+    checkpoints, is_kept = checkpoints_of(given, path)
     kept, live = checkpoints if is_kept else None, Live(not given.quiet)
 
     def learn(stop: Callable[[], bool]) -> Any:
@@ -184,6 +223,7 @@ def _train(given: argparse.Namespace) -> int:
             checkpoints=kept,
             stop=stop,
             named=named,
+            **crosses(given),
         )
 
     trained, code = _until_stopped(learn, checkpoints, live, awaits_input="-" in given.data)
@@ -212,7 +252,7 @@ def _until_stopped(learn: Callable[..., Any], checkpoints: Any, live: Any, await
             raise
 
 
-def _to_update(
+def to_update(
     given: argparse.Namespace, reader: dict[str, Any]
 ) -> tuple[Any, dict[str, Any], dict[int, str] | None, bool]:
     """Return the model of ``--update``, how its data was read, the names of features, and whether they are features.
@@ -230,7 +270,7 @@ def _to_update(
     reader = read_alike(content, reader)
     if (description := model_files.description_of(content)) is not None:
         reader |= {"description": description}
-    return model, reader, content["extra"].get("names"), content["features"] == "names"
+    return model, reader, content["extra"].get("names"), model_files.feature_names(content) is not None
 
 
 def _option(name: str) -> str:
@@ -238,7 +278,7 @@ def _option(name: str) -> str:
     return "--" + {"rule": "choose"}.get(name, name.replace("_", "-"))
 
 
-def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
+def checkpoints_of(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
     """Return the checkpoints of a model's run, and whether new ones are written."""
     from ..training.checkpoints import Checkpoints
 
@@ -256,7 +296,7 @@ def _checkpoints(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:
 
 def _check_dask(given: argparse.Namespace) -> None:
     """Raise a ValueError for options that are not supported with ``--dask``."""
-    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache", "intervals")
+    with_it = ("update", "save_state", "polish", "no_shuffle", "no_cache", "intervals", "cross")
     not_there = [f"--{name.replace('_', '-')}" for name in with_it if getattr(given, name)]
     not_there += ["--classes any"] if isinstance(given.classes, str) else []
     if not_there:
@@ -392,7 +432,7 @@ def stopping(awaits_input: bool = False) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _default_name(data: str) -> str:
+def default_name(data: str) -> str:
     """Return the name of the first file without its suffixes; "sparsco" if there is none."""
     stem = Path(data).name.partition(".")[0]
     return (stem if stem and stem.replace("-", "").isidentifier() else "sparsco") + ".model"
@@ -407,6 +447,17 @@ def _level(text: str) -> float:
     if not 0.0 < level < 1.0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1, such as 0.95")
     return level
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds, for argparse."""
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
 
 
 def _interval(text: str) -> tuple[int | None, float | None]:

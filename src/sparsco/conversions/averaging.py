@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     b: np.ndarray
     report: dict[str, Any]
     sizes: Any = ()
-    """Further models of all runs with fewer features, where the conversion has them."""
+    """Further models of all runs with fewer features; None: the conversion finds them on demand (``sized``)."""
     stability: Any = None
     """The StabilityPaths of the features of all runs, where the conversion has them."""
     unlearned: Any = None

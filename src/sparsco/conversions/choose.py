@@ -14,12 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..choice.candidates import DEEPEST, EMPTY, Candidate, Judged, judge
-from ..choice.fitting import Fit, Strength, fit, fit_nothing, fit_sizes
+from ..choice.fitting import Fit, Strength, fit, fit_nothing
 from ..choice.out_of_fold import out_of_fold
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
-from ..choice.sizes import sizes_up_to
-from ..choice.splits import FEW_ROWS, ByRow, splits_of
+from ..choice.sizes import fit_sizes, judge_sizes, sizes_up_to
+from ..choice.splits import FEW_ROWS, JUDGED, ByRow, first_splits, splits_of
 from ..parts.contracts import Conversion, part
 from ..penalties import ElasticNet, elastic_net
 from ..problem.state import Nothing
@@ -43,6 +43,10 @@ class SizedModel(NamedTuple):
     error: float
     coef: sp.csr_array
     intercept: np.ndarray
+
+    def arranged(self, arranged: Callable[[Any], Any]) -> SizedModel:
+        """Return the model with its weights in another order of the models of a run."""
+        return self._replace(coef=sp.csr_array(arranged(self.coef)), intercept=arranged(self.intercept))
 
 
 @part(
@@ -119,9 +123,14 @@ class Choose(NamedTuple):
     def finish_runs(self, runs: list[Any]) -> list[Answer]:
         """Return the answers of all runs of a model, of which the first run has the sample."""
         sampled = self.sampled(runs)
-        outcome = self.solved(sampled.task, self.judged(sampled.task, runs[0].seed))
+        outcome = self.solved(sampled.task, self.judged(sampled.task, runs[0].seed), runs[0].seed)
         first, *others = sampled.answers(runs, outcome)
         return [first._replace(unlearned=self.unlearned(runs[0], sampled, outcome)), *others]
+
+    def sized(self, runs: list[Any]) -> list[SizedModel]:
+        """Return models of fewer features of all runs, learned from the sample, with their losses on held-out rows."""
+        sampled = self.sampled(runs)
+        return sampled.sized(self._sizes(sampled.task, runs[0].seed))
 
     def unlearned(self, run: Any, sampled: Sampled, outcome: Outcome) -> tuple[np.ndarray, ...] | None:
         """Return margins of all models, y and weights of rows of the sample, each at the model of other folds."""
@@ -175,16 +184,26 @@ class Choose(NamedTuple):
         """Return the candidates with their losses on held-out rows; None where the strength is given."""
         if self.given is not None:
             return None
-        sizes = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
         groups, given = self._groups_and_splits(task)
         splits = splits_of(task, seed, self.folds, groups, given)
-        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, sizes, groups)
+        enough = JUDGED if self.folds is None and not given else None
+        return judge(task, splits, seed, self._mixtures_of(task), self.relaxes, groups, enough)
+
+    def _sizes(self, task: Task, seed: int) -> list[tuple[int, float, float, Fit]]:
+        """Return models of fewer features, with their losses on held-out rows and the errors of these losses."""
+        wanted = sizes_up_to(LARGEST_SIZE if self.budget is None else min(self.budget, LARGEST_SIZE))
+        groups, given = self._groups_and_splits(task)
+        splits, mixtures = splits_of(task, seed, self.folds, groups, given), self._mixtures_of(task)[:2]
+        if self.folds is None and not given:
+            splits = first_splits(splits, JUDGED)
+        judged = judge_sizes(task, splits, seed, mixtures, wanted, groups)
+        return [(size, *mean_and_error(judged[size]), each) for size, each in fit_sizes(task, sorted(judged), mixtures)]
 
     def _mixtures_of(self, task: Task) -> tuple[float, ...]:
         more = MORE_MIXTURES if self.mixtures == MIXTURES else ()
         return (*self.mixtures, *(share for rows, share in more if task.n < rows))
 
-    def solved(self, task: Task, judged: Judged | None) -> Outcome:
+    def solved(self, task: Task, judged: Judged | None, seed: int) -> Outcome:
         """Return the chosen model with its report, learned from the rows of the task."""
         if self.given is not None or judged is None:
             assert self.given is not None
@@ -196,12 +215,10 @@ class Choose(NamedTuple):
             candidate.relaxed,
         )
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
-        mixtures = self._mixtures_of(task)
-        sizes = fit_sizes(task, sorted(judged.sizes), MIXTURES if len(mixtures) > 1 else mixtures)
-        kept = [(size, *mean_and_error(judged.sizes[size]), each) for size, each in sizes]
-        report = self._report(task, strength, judged, candidate)
+        report, kept = self._report(task, strength, judged, candidate), None
         if self.budget is not None and len(found.columns) > self.budget:
-            size = choose_size(judged, self.budget)
+            kept = self._sizes(task, seed)
+            size = choose_size(judged, {own: loss for own, loss, _, _ in kept}, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
@@ -234,7 +251,8 @@ class Outcome(NamedTuple):
 
     found: Fit
     report: dict[str, Any]
-    sizes: list[tuple[int, float, float, Fit]]
+    sizes: list[tuple[int, float, float, Fit]] | None
+    """None: they are learned on demand."""
     warnings: list[str]
 
 
@@ -252,7 +270,7 @@ class Sampled(NamedTuple):
         """Return the answer of each run."""
         for message in outcome.warnings:
             runs[0].warn(message)
-        sizes = [SizedModel(size, loss, error, *self._wide(found)) for size, loss, error, found in outcome.sizes]
+        sizes = None if outcome.sizes is None else self.sized(outcome.sizes)
         coef, b = self._wide(outcome.found)
         w, answers, at = coef.T.toarray(), list[Answer](), 0
         for run in runs:
@@ -260,6 +278,10 @@ class Sampled(NamedTuple):
             answers.append(Answer(w[:, part], b[part], {} if at else {"choice": outcome.report}, () if at else sizes))
             at = part.stop
         return answers
+
+    def sized(self, sizes: list[tuple[int, float, float, Fit]]) -> list[SizedModel]:
+        """Return models of fewer features with all features and models."""
+        return [SizedModel(size, loss, error, *self._wide(found)) for size, loss, error, found in sizes]
 
     def _wide(self, found: Fit) -> tuple[sp.csr_array, np.ndarray]:
         """Return a fit with all features and models: weights (models, features) and intercepts."""

@@ -10,6 +10,7 @@ from ..data.rows import add_rows, add_squared_rows, ask_for_row, margins
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
+from ..offsets import of_kernels
 from ..problem.state import Means, Problem, Rows, compacted, padded, widened
 
 
@@ -20,7 +21,7 @@ class FixedPoint:
         width = problem.width
         self.w, self.b = np.zeros((problem.d, width)), np.zeros(width)
         self.w[: len(w), : problem.m], self.b[: problem.m] = w, b
-        self.m, self.n, self.lanes = problem.m, 0, problem.lanes
+        self.m, self.n = problem.m, 0
         self.G, self.H = np.zeros_like(self.w), np.zeros_like(self.w)
         self.bias = np.zeros((2, width))
 
@@ -34,20 +35,20 @@ class FixedPoint:
         self.w, self.b, self.G, self.H, self.bias = (
             widened(part[..., : self.m], problem.width) for part in (self.w, self.b, self.G, self.H, self.bias)
         )
-        self.m, self.lanes = problem.m, problem.lanes
+        self.m = problem.m
 
     def learn(self, rows: Rows, order: np.ndarray, problem: Problem) -> None:
         if problem.lanes is None or problem.loss.couples:
             self._learn_whole(rows, order, problem.loss)
         else:
             arrays = (array.reshape(-1) for array in (self.w, self.b, self.G, self.H, self.bias))
-            sum_gradients(rows, order, problem.method.loss, self.lanes, *arrays)
+            sum_gradients(rows, order, problem.method.loss, problem.lanes, *arrays)
         self.n += len(order)
 
     def _learn_whole(self, rows: Rows, order: np.ndarray, loss: Any) -> None:
         """Add to the sums with whole arrays: for a loss that couples margins, or for more models than lanes."""
         m, where = self.m, (*rows[:3], order)
-        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (rows.targets, rows.weights))
+        y, weight = (part.reshape(len(order), -1)[:, :m] for part in (of_kernels(rows.targets), rows.weights))
         p = margins(*rows[:3], self.w, self.b[:m], order)
         add_rows(*where, weight * derivative(loss, p, y), self.G, 0, self.bias[0])
         add_squared_rows(*where, weight * curvature(loss, p, y), self.H, 0, self.bias[1])

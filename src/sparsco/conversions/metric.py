@@ -19,6 +19,7 @@ import numpy as np
 from ..data import row_sums
 from ..data.rows import margins, places, screened
 from ..losses import curvature, derivative, value
+from ..offsets import margins_at
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
@@ -423,7 +424,7 @@ def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> 
     if twin is None:
         raise ValueError(f"there is no smooth twin of {type(loss).__name__}: leave the metric at 'auto'.")
     if slopes is None:  # that of a parabola amid its kink
-        slopes = derivative(smooth(loss, width), y, y)
+        slopes = derivative(smooth(loss, width), margins_at(y), y)
     return twin, slopes * (width / loss.smoothness)
 
 

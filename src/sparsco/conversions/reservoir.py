@@ -9,11 +9,12 @@ which R and V end can only fall, so a row beyond both is rejected at once and ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.randomness import Purpose, draw, key
+from ..data.rows import Matrix
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..problem.state import widened
 from ..solver.units import column_sums
@@ -22,6 +23,8 @@ from ..util.attributes import add_attributes, attributes
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MOST_NUMBERS = 1 << 31
 """The number of features that have come and gone at which entries of those that are gone are dropped."""
+_LONGER = 4.0
+"""A sample whose rows were rewritten has room for so many times the nonzeros, at most."""
 _Split = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
 """The positions of R and of V, ascending, and the priorities at which they end."""
 
@@ -129,18 +132,26 @@ class Reservoir:
     """The number of the feature in each slot, ascending, where features have left; None: the slots themselves."""
     _features = 0
     """The number of all features that have had a slot, where features have left."""
+    times_longer = 1.0
+    """How many times as many nonzeros there is room for, since rows were rewritten."""
 
     def __init__(
-        self, seed: int = 0, lanes: int = 1, max_nonzeros: int = 1_000_000, max_guard: int = 2_000, first: int = 0
+        self,
+        seed: int = 0,
+        lanes: int = 1,
+        max_nonzeros: int = 1_000_000,
+        max_guard: int = 2_000,
+        first: int = 0,
+        kind: Any = np.float64,
     ) -> None:
+        """Start without rows; ``kind`` is the type of targets."""
         self.max_nonzeros, self.max_guard = max_nonzeros, max_guard
         self._keys = tuple(key(seed, Purpose.RESERVOIR, Purpose.GUARD))
         self.first, self.rows_seen = first, 0
         none = np.empty(0, np.int64)
         self._rows = 0  # number of rows in the table, whose arrays are longer
-        self._table = _Table(
-            none, none.view(np.uint64), none.view(np.uint64), none, none, np.empty((0, lanes)), np.empty((0, lanes))
-        )
+        priorities, lane = (none.view(np.uint64), none.view(np.uint64)), (0, lanes)
+        self._table = _Table(none, *priorities, none, none, np.empty(lane, kind), np.empty(lane))
         self._used = 0  # used length of the arena
         self._indices, self._data = np.empty(0, np.uint32), np.empty(0)
         self._shared = False  # whether a copy may still read the arrays
@@ -302,6 +313,22 @@ class Reservoir:
         table = self._table
         wide = {"targets": widened(table.targets, lanes, -1.0), "weights": widened(table.weights, lanes)}
         self._table = table._replace(**wide)
+
+    def rewrite(self, rewritten: Callable[[Matrix], Matrix]) -> None:
+        """Replace all rows by what ``rewritten`` returns for them.
+
+        If they are longer then, there is room for up to ``_LONGER`` times as many nonzeros as at first.
+        """
+        add_attributes(self, self.__getstate__())
+        before = int(np.maximum(self._table.length, 1).sum())
+        rows = rewritten(Matrix(np.append(self._table.start, self._used), self._indices, self._data, 0))
+        self._table = self._table._replace(start=rows.indptr[:-1].copy(), length=np.diff(rows.indptr))
+        self._indices, self._data, self._used = rows.indices.astype(np.uint32), rows.data, len(rows.data)
+        longer = int(np.maximum(self._table.length, 1).sum()) / max(before, 1)
+        room = min(max(longer, 1.0), _LONGER / self.times_longer)
+        self.times_longer, self.max_nonzeros = self.times_longer * room, int(self.max_nonzeros * room)
+        none = np.empty(0, np.int64)
+        self._tighten(*self._split_with(none.view(np.uint64), none.view(np.uint64), none, self._limits))
 
     def sample(self, enough: int | None = None) -> Sample:
         """Return R, V and kappa for the rows seen so far, without changing the reservoir.

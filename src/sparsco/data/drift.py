@@ -1,108 +1,114 @@
-"""A test of whether the rows of a stream are in random order: labels and features against the number of the row.
+"""A test of whether the loss on the rows of a stream has risen: the rows that come last against all before them.
 
-Sums over consecutive parts of the stream are kept in constant memory: if there are too many parts, neighbours are
-merged.  The measure is the share of a value's variance that is between the parts.  It is about 0 for rows in a random
-order and 1 for rows that are sorted by the value.
+The rows are judged before they are learned, in groups.  After each group the stretch of rows since the last change is
+cut in two at some dozens of places.  The stream drifts if behind a cut the mean loss is higher than before it, by more
+than chance allows.  For m and n rows with losses of variance v between 0 and c, chance exceeds
+
+    sqrt(2 v (1/m + 1/n) L) + 2 c L / (3 min(m, n)),    L = log(1 / level),
+
+with a probability of less than the level (Bernstein's inequality).  The levels of all cuts of all groups sum up to
+``LEVEL``, however long the stream is: group k has the share 1 / (k (k + 1)).  So a stream whose losses are independent
+and do not rise causes a false alarm with a probability of about 1%.  A mean loss that has fallen, as the model learns,
+only starts the test anew.  Sums of rows are merged by twos, so that memory grows with the logarithm of the rows.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from .rows import Matrix
+LEVEL = 0.01
+"""The probability of any false alarm in a stream of any length."""
+LEAST_RISE = 0.05
+"""The least rise that counts, as a share of the mean loss before."""
+_FIRST_GROUPS = 4
+"""The number of groups that decide the largest loss; a cut has as many groups before it."""
+_ALIKE = 8
+"""The number of sums over equally many groups from which the two oldest are merged."""
+_ROWS, _SUM, _SQUARES, _LOSS = range(4)
 
-_PARTS, _PART_ROWS = 64, 256
-_LABELS, _BUCKETS = 256, 1024
-_SOME, _MOST = 0.1, 0.5
-"""Shares of the variance: above the first, labels get a warning; above the second, features do.
 
-Above the second, labels count as sorted.
-"""
+class Drift(NamedTuple):
+    """A rise of the mean loss: the numbers of rows behind and before it, and their mean losses."""
+
+    rows: int
+    loss: float
+    rows_before: int
+    loss_before: float
 
 
-class Drift:
-    """Sums of labels and features by part of a stream; a training run owns it."""
+class DriftTest:
+    """The losses of a stream since the last change, as sums over consecutive groups of rows."""
 
-    def __init__(self, classifies: bool) -> None:
-        self.classifies, self.size = classifies, _PART_ROWS
-        self.codes: dict[Any, int] = {}
-        """The codes of labels in the order of their appearance; all labels beyond the first few share one."""
-        self.labels = np.zeros((_PARTS, 3, _LABELS if classifies else 1))
-        """The number of rows of each part, and the sums and the sums of squares of their values.
+    def __init__(self) -> None:
+        self.looks = 0
+        """The number of groups after which the test was made."""
+        self.largest = 0.0
+        """The value at which single losses are cut off, so that they are bounded; 0 while it is not decided."""
+        self.first: list[np.ndarray] = []
+        """The losses of the first groups, until they decide it."""
+        self.sizes: list[int] = []
+        """The number of groups in each sum, from the oldest on."""
+        self.sums = np.zeros((0, 4))
+        """Of each, the rows, their cut-off losses, the squares of these, and the losses themselves."""
 
-        Values are numbers, or 1 for rows that have a label.
-        """
-        self.features = np.zeros((_PARTS, 3, _BUCKETS))
-
-    def add_labels(self, row: int, y: np.ndarray) -> None:
-        """Add the labels of consecutive rows, the first of which has the number ``row``."""
-        self._make_room(row + len(y))
-        parts, values = (row + np.arange(len(y))) // self.size, np.ones(len(y))
-        codes = np.zeros(len(y), np.int64)
-        if self.classifies:
-            found = y.tolist()
-            for label in dict.fromkeys(found):
-                self.codes.setdefault(label, min(len(self.codes), _LABELS - 1))
-            codes = np.array([self.codes[label] for label in found])
+    def add(self, losses: np.ndarray) -> Drift | None:
+        """Add the losses of a group of rows; return the rise that is found, if any, and start anew behind it."""
+        if not len(losses):
+            return None
+        if self.largest:
+            self._append(losses)
         else:
-            values = np.asarray(y, np.float64)
-        _add(self.labels, parts, codes, values)
-        self.labels[:, 0] += np.bincount(parts, minlength=_PARTS)[:, None]
+            self.first.append(losses)
+            if len(self.first) < _FIRST_GROUPS:
+                return None
+            self.largest = _largest(np.concatenate(self.first))
+            for each in self.first:
+                self._append(each)
+            self.first = []
+        return self._look()
 
-    def add_features(self, row: int, matrix: Matrix) -> None:
-        """Add the features of some rows of one part, the first of which has the number ``row``."""
-        self._make_room(row + len(matrix))
-        part = np.full(len(matrix.data), row // self.size)
-        _add(self.features, part, matrix.indices.astype(np.int64) % _BUCKETS, matrix.data)
-        self.features[row // self.size, 0] += len(matrix)
+    def _append(self, losses: np.ndarray) -> None:
+        cut_off = np.minimum(losses, self.largest)
+        entry = [len(losses), cut_off.sum(), np.square(cut_off).sum(), losses.sum()]
+        self.sums = np.vstack([self.sums, entry])
+        self.sizes.append(1)
+        at = len(self.sizes) - 1
+        while at >= _ALIKE and self.sizes[at - _ALIKE] == self.sizes[at]:  # merge the two oldest of this size
+            at -= _ALIKE
+            self.sizes[at : at + 2] = [2 * self.sizes[at]]
+            self.sums = np.vstack([self.sums[:at], self.sums[at] + self.sums[at + 1], self.sums[at + 2 :]])
 
-    def _make_room(self, rows: int) -> None:
-        while rows > _PARTS * self.size:
-            self.size *= 2
-            for sums in (self.labels, self.features):
-                sums[: _PARTS // 2] = sums[::2] + sums[1::2]
-                sums[_PARTS // 2 :] = 0.0
-
-    @property
-    def is_sorted(self) -> bool:
-        """Return whether rows come label by label; good predictions of the next rows mean nothing then."""
-        return self.classifies and (len(self.codes) == 1 or self._of_labels() > _MOST)
-
-    def _of_labels(self) -> float:
-        """Return the share of the labels' variance that is between parts."""
-        between, total = _spread(self.labels)
-        return float(between.sum() / total.sum()) if total.sum() > 0.0 else 0.0
-
-    def sentence(self) -> str:
-        """Return a phrase that names what depends on the number of the row; an empty string if nothing does."""
-        share = self._of_labels()
-        if share > _SOME:
-            what = "the labels" if self.classifies else "the targets"
-            return f"{what} depend on the position in the source ({share:.0%} of their variance)"
-        between, total = _spread(self.features)
-        shares = np.divide(between, total, out=np.zeros_like(total), where=total > 0.0)
-        if shares.max() > _MOST:
-            return f"a feature depends on the position in the source ({shares.max():.0%} of its variance)"
-        return ""
-
-
-def _add(sums: np.ndarray, parts: np.ndarray, columns: np.ndarray, values: np.ndarray) -> None:
-    places, width = parts * sums.shape[2] + columns, sums.shape[2]
-    for power in (1, 2):
-        found = np.bincount(places, values**power, _PARTS * width)
-        sums[:, power] += found.reshape(_PARTS, width)
+    def _look(self) -> Drift | None:
+        """Return the most significant rise that exceeds chance, and start anew behind a rise or a fall."""
+        self.looks += 1
+        before = np.cumsum(self.sums, 0)
+        cuts = np.flatnonzero(np.cumsum(self.sizes) >= _FIRST_GROUPS)[:-1]
+        if not cuts.size:
+            return None
+        total, before = before[-1], before[cuts]
+        behind = total - before
+        n, m = before[:, _ROWS], behind[:, _ROWS]
+        mean = total[_SUM] / total[_ROWS]
+        variance = max(total[_SQUARES] / total[_ROWS] - mean * mean, 0.0)
+        log = np.log(cuts.size * self.looks * (self.looks + 1.0) / LEVEL)
+        chance = np.sqrt(2.0 * variance * (1.0 / m + 1.0 / n) * log)
+        chance += 2.0 * self.largest * log / (3.0 * np.minimum(m, n))
+        means = before[:, _SUM] / n
+        rises = behind[:, _SUM] / m - means
+        is_rise = rises > np.maximum(chance, LEAST_RISE * means)
+        at = int(np.argmax(np.where(is_rise, rises / chance, 0.0)))
+        found = None
+        if is_rise[at]:
+            losses = behind[at, _LOSS] / m[at], before[at, _LOSS] / n[at]
+            found = Drift(int(m[at]), float(losses[0]), int(n[at]), float(losses[1]))
+        if found is not None or (rises < -chance).any():
+            self.largest, self.sizes, self.sums = 0.0, [], np.zeros((0, 4))
+        return found
 
 
-def _spread(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two sums of squares for each value: between the means of the parts, and over all rows.
-
-    Both are squared distances from the mean over all rows.
-    """
-    rows, first, second = sums.sum(0)
-    mean = first / np.maximum(rows, 1.0)
-    part_mean = sums[:, 1] / np.maximum(sums[:, 0], 1.0)
-    total = second - rows * mean**2
-    between = (sums[:, 0] * (part_mean - mean) ** 2).sum(0)
-    return between, np.where(total > 1e-9 * second, total, 0.0)
+def _largest(losses: np.ndarray) -> float:
+    """Return the value at which losses like these are cut off: four times what nine in ten do not exceed."""
+    high = float(np.quantile(losses, 0.9))
+    return 4.0 * high or 10.0 * float(losses.mean()) or 1.0

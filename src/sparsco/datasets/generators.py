@@ -73,3 +73,37 @@ def add_probes(*parts: csr_matrix, total: int, rng: np.random.Generator) -> list
             columns.indices[span] = rng.choice(X.shape[0], span.stop - span.start, replace=False)
         out.append(csr_matrix(hstack([X, columns.tocsr()])))
     return out
+
+
+SIGNALS = {
+    "spam": "won prize free entry claim cash urgent reply win holiday txt stop offer bonus guaranteed selected award "
+    "voucher ringtone mobile camera landline expires unsubscribe congratulations weekly draw credit loan reward",
+    "ham": "home lunch later birthday thanks dinner late sorry tonight mum train meeting love sleep lol haha cinema "
+    "office milk keys exam bus garden soup tomorrow class hungry sister coffee weekend",
+}
+"""Words that speak for a kind of message, the most frequent first."""
+_FILLERS = "a the you we are is to for on at in now today please call see have me your it i and of that will be so do"
+_SYLLABLES = "ba be bo da di du fa fi ga go ha ka ki la li lo ma mi mo na ni no pa po ra ri ro sa si ta te tu va vi zo"
+
+
+def messages(n: int, rng: np.random.Generator, names: int = 20_000) -> tuple[list[str], np.ndarray]:
+    """Return n short messages and their labels, "ham" or "spam".
+
+    A fifth of the words of a message are :data:`SIGNALS` of its kind, a few of the other kind.  The others are common
+    words, and names with Zipf frequencies, which say nothing.
+    """
+    syllables = np.array(_SYLLABLES.split())
+    made_up = ["".join(each) for each in syllables[rng.integers(len(syllables), size=(names, 4))]]
+    words = np.array([*_FILLERS.split(), *SIGNALS["ham"].split(), *SIGNALS["spam"].split(), *made_up], object)
+    ends = np.cumsum([len(part.split()) for part in (_FILLERS, *(SIGNALS[kind] for kind in ("ham", "spam")))])
+    labels = np.where(rng.random(n) < 0.3, "spam", "ham")
+    lengths = 6 + rng.poisson(10, n)
+    owner, kind = np.repeat(np.arange(n), lengths), rng.random(lengths.sum())
+    is_spam = labels[owner] == "spam"
+    is_signal, is_filler = kind < 0.22, (kind >= 0.22) & (kind < 0.6)
+    of_spam = is_spam ^ (kind >= 0.2)  # a tenth of the signals is borrowed from the other kind
+    starts = np.where(is_signal, np.where(of_spam, ends[1], ends[0]), np.where(is_filler, 0, ends[2]))
+    sizes = np.where(is_signal, ends[1] - ends[0], np.where(is_filler, ends[0], names))
+    picked = words[starts + (np.exp(rng.random(len(owner)) * np.log(sizes)) - 1e-9).astype(np.int64)]
+    pieces = np.split(picked, np.cumsum(lengths)[:-1])
+    return [" ".join(piece) for piece in pieces], labels

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.run import PILOT_ROWS, Run
-from ..estimators.converted import convert_runs
+from ..estimators.converted import convert_runs, sizes_of
 from ..estimators.fit_state import unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
@@ -24,6 +24,7 @@ from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
 from .executors import Here, OnDask, executor
+from .messages import refuse_offsets
 from .mixing import STEPS, Mixing, first_rows
 from .partitions import Partition, files_in, is_in_memory, partitions_of
 from .progress import Kept, Progress
@@ -447,6 +448,7 @@ def _check(model: Any, passes: int | None) -> None:
 def _begun(model: Any, decided: Training, part: LabelledRows) -> list[Run]:
     """Return runs whose constants and classes are computed from the first rows."""
     classes, y = decided.classes, part.y
+    refuse_offsets(part)
     if part.weights is not None and not part.weights.any():
         raise ValueError(
             f"the first {part.rows} rows have weight 0: they decide steps and classes, and need a positive weight."
@@ -477,7 +479,9 @@ def _shown(progress: bool | None, verbose: int) -> Callable[[str, int, int], Non
 
 
 def _take_answers(model: Any, mixing: Mixing, answers: list[Any]) -> None:
-    found, reached = convert_runs(mixing.runs, answers).with_columns_of(mixing.runs[0]), mixing.progress
+    found, reached = convert_runs(mixing.runs, answers), mixing.progress
+    found = found._replace(sizes=sizes_of(mixing.runs)) if found.sizes is None else found
+    found = found.with_columns_of(mixing.runs[0])
     report = found.report | {
         "examples": reached.learned,
         "distributed": {

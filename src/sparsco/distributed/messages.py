@@ -28,6 +28,7 @@ class Job:
     def rows(self, part: LabelledRows, where: str, row: int) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows in the form that runs take: matrix, codes, weights, and the numbers of the rows with a weight."""
         y = part.y
+        refuse_offsets(part)
         if self.shell.classifies:
             y = labels(y)
             if not _are_all(self.shell.classes_, y):
@@ -39,6 +40,12 @@ class Job:
         codes, weights = self.shell.encode_next(y, part.weights, False, None, is_repeat=True)
         weights = np.ones(len(codes)) if weights is None else weights
         return part.matrix, codes, weights, np.flatnonzero(weights)
+
+
+def refuse_offsets(part: LabelledRows) -> None:
+    """Raise a ValueError for rows with an offset, which fits over partitions do not support."""
+    if part.offsets is not None:
+        raise ValueError("data in partitions takes no offset: train on one machine, or leave the offset out.")
 
 
 def _are_all(classes: np.ndarray, y: np.ndarray) -> bool:

@@ -6,10 +6,12 @@ comes back after it has left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..parts.compatibility import models_reason, refuse
 from ..penalties import is_of_fixed_width
 from ..problem.state import Problem, compacted, padded, widened
@@ -59,6 +61,17 @@ def keep_features(run: Run, kept: np.ndarray) -> None:
     if run.snapshots:
         run.snapshots = [(n, compacted(w, kept), b) for n, w, b in run.snapshots]
     run.overwritten = None
+
+
+def rewrite_rows(run: Run, rewritten: Callable[[Matrix], Matrix]) -> None:
+    """Replace the rows that a run keeps: those that are collected, or the pilot and the samples."""
+    if run.pilot is None:
+        run.collected = [(rewritten(matrix), y, weights) for matrix, y, weights in run.collected]
+        return
+    run.pilot_rows = run.pilot_rows._replace(matrix=rewritten(run.pilot_rows.matrix))
+    for sample in (run.reservoir, run.polished_rows):
+        if sample is not None:
+            sample.rewrite(rewritten)
 
 
 def add_models(run: Run, targets: Any) -> None:

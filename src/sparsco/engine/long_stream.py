@@ -18,7 +18,7 @@ from ..choice.candidates import EMPTY, Candidate, Judged
 from ..choice.rule import choose
 from ..conversions.averaging import Answer, Last
 from ..conversions.choose import Choose, mean_and_error
-from ..conversions.reservoir import Reservoir, SampleRows
+from ..conversions.reservoir import SampleRows
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, margins
 from ..losses import value
@@ -30,6 +30,7 @@ from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
 from .grid import MAX_LANES
 from .growth import keep_features
+from .pilot_rows import reservoir_of
 from .run import Run
 
 STRENGTHS, RATIO, ABOVE = 8, 2.2, 1
@@ -110,7 +111,7 @@ class LongStream:
         self.units = np.where(sums[0] > 0.0, units, 0.0)
         """The unit of each feature; 0 for one that has not been seen."""
         self.standardize, self.sampled_rows = conversion.standardize, task.n
-        self.held = Reservoir(first.seed, first.columns_to_keep, conversion.sample_nonzeros // 2, 0)
+        self.held = reservoir_of(first, conversion.sample_nonzeros // 2, 0)
         self.n = first.examples
         self.lanes: list[list[Run]] = []
         """For each run, those that learn the strengths for its models."""
@@ -217,7 +218,7 @@ class LongStream:
         """Return the answer of each run: the best of the strengths and of the solution on the sample."""
         conversion = runs[0].conversion
         sampled = conversion.sampled(runs)
-        outcome = conversion.solved(sampled.task, self.judged)
+        outcome = conversion.solved(sampled.task, self.judged, runs[0].seed)
         answers = sampled.answers(runs, outcome)
         held = self.held.sample().R
         if len(held.numbers) < LEAST_HELD_ROWS:
@@ -273,7 +274,7 @@ class LongStream:
                     first += copies
             used += is_used.sum(0)
         features = np.array([0.0, np.count_nonzero(on_sample), *used])
-        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, {}, len(losses[0]))
+        return Judged(candidates, np.array(losses), features, 1.0, self.n, False, len(losses[0]))
 
     def _report(self, judged: Judged, chosen: Candidate, on_sample: dict[str, Any]) -> dict[str, Any]:
         """Return the report of the choice, beside that of the choice on the sample."""

@@ -6,10 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, margins
 from ..losses import value
+from ..offsets import target_type
 from ..problem.state import Problem, widened
 from ..solver.units import column_sums
+
+WIDE_ROWS = 40_000_000
+"""The nonzeros up to which all pilot rows belong to the sample of a choice."""
 
 
 class PilotRows(NamedTuple):
@@ -24,6 +29,13 @@ class PilotRows(NamedTuple):
     """The target of each model, (n, m)."""
     weights: np.ndarray
     """The weight of each model, (n, m)."""
+
+    def room(self, nonzeros: int, conversion: Any) -> int:
+        """Return how many nonzeros a sample may have: it keeps few rows whole, also very wide ones."""
+        if not conversion.joins_runs:
+            return nonzeros
+        pilot = int(np.maximum(np.diff(self.matrix.indptr), 1).sum())
+        return max(nonzeros, pilot if conversion.bounds_false_features else min(pilot, WIDE_ROWS))
 
     def widen(self, m: int) -> PilotRows:
         """Return the same rows for m models; new models have target -1 and weight 0."""
@@ -54,6 +66,11 @@ class PilotRows(NamedTuple):
         if not has_grid:
             reached += float(np.sum(problem.strengths(w)))
         return reached > 1e3 * zero > 0.0
+
+
+def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
+    """Return a reservoir for the rows of a run, without rows."""
+    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=target_type(run.problem.loss))
 
 
 def mean_loss(

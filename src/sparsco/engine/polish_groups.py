@@ -20,9 +20,9 @@ def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
     if not GroupNewton.serves(first.psi, first.loss, len(first.b)):
         return 0
     y, weights = rows.targets[:, first.lanes], rows.weights[:, first.lanes]
-    term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), 0.0 * y)
+    term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), np.zeros(y.shape))
     newton = GroupNewton(columns_of(rows.matrix), first.psi, term, first.intercept)
-    newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros_like(y))
+    newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape))
     for model in chain:
         newton.psi, before = model.psi, newton.steps
         newton.place(newton.W, newton.b, newton.P)

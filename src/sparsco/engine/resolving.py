@@ -62,9 +62,7 @@ def _measure(problem: Problem, rows: PilotRows, needs_curvature: bool) -> Pilot:
     """Return the scales of the rows and targets."""
     matrix, targets, weights = rows.matrix, rows.targets, rows.weights
     n = len(matrix)
-    total = np.maximum(weights.sum(0), 1e-300)
-    mean = (weights * targets).sum(0) / total
-    std = np.sqrt((weights * np.square(targets - mean)).sum(0) / total)
+    mean, std = problem.loss.moments(targets, weights)
     norms = squared_norms(matrix.indptr, matrix.data, np.arange(n)) + problem.intercept
     L_mean = float(problem.loss.smoothness * (weights.mean(1) * norms).mean()) if n else 1.0
     pilot = Pilot(n, L_mean if L_mean > 0.0 else 1.0, mean, std)

@@ -34,8 +34,8 @@ from ..util.threads import aside
 from .grid import strength_of_lanes
 from .growth import add_features, add_models
 from .iterates import Iterate, Overwritten
-from .part_checks import check_parts, for_one_feature
-from .pilot_rows import PilotRows, mean_loss
+from .part_checks import check_parts, for_one_feature, two_targets
+from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
@@ -113,7 +113,7 @@ class Run:
         self.warnings: list[str] = []
         self.told: list[str] = []
         """The causes of the warnings that were given; runs of one model share it."""
-        self._buffer: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self.collected: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
         self._buffered = 0
 
     # ---- rows in -------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Run:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
             taken = order[: PILOT_ROWS - self._buffered]
-            self._buffer.append((matrix.take(taken), y[taken], weights[taken]))
+            self.collected.append((matrix.take(taken), y[taken], weights[taken]))
             self._buffered += len(taken)
             order = order[len(taken) :]
             if self._buffered < PILOT_ROWS:
@@ -163,9 +163,9 @@ class Run:
         """Fill in what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
             return
-        matrix = stack([part[0] for part in self._buffer])
-        y, weights = (np.concatenate([part[k] for part in self._buffer]) for k in (1, 2))
-        self._buffer = []
+        matrix = stack([part[0] for part in self.collected])
+        y, weights = (np.concatenate([part[k] for part in self.collected]) for k in (1, 2))
+        self.collected = []
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)))
 
@@ -179,9 +179,9 @@ class Run:
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
-        nonzeros, pilot = self.sample_nonzeros(self.conversion), int(np.maximum(np.diff(matrix.indptr), 1).sum())
-        nonzeros = max(nonzeros, pilot) if nonzeros and self.conversion.bounds_false_features else nonzeros
-        self.reservoir = Reservoir(self.seed, self.columns_to_keep, nonzeros) if nonzeros else None
+        nonzeros = self.sample_nonzeros(self.conversion)
+        nonzeros = self.pilot_rows.room(nonzeros, self.conversion) if nonzeros else 0
+        self.reservoir = reservoir_of(self, nonzeros) if nonzeros else None
         self.windows = Windows()
         self.overwritten: Overwritten | None = None
         """What the last row overwrote, for conversions that ask for the iterate before it."""
@@ -423,13 +423,13 @@ class Run:
         twin.problem = self.problem._replace(d=1, penalty=for_one_feature(self.problem.penalty))
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
-        twin._resolve(matrix, np.array([0.0, 1.0]), np.ones(2))
+        twin._resolve(matrix, two_targets(self.problem.loss), np.ones(2))
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 
     def before_pilot(self) -> dict[str, Any]:
         """Return all there is to put back when something goes wrong while rows are still collected."""
-        return attributes(self) | {"_buffer": list(self._buffer), "history": [], "warnings": list(self.warnings)}
+        return attributes(self) | {"collected": list(self.collected), "history": [], "warnings": list(self.warnings)}
 
     def go_back(self, before: dict[str, Any]) -> None:
         """Put back what ``before_pilot`` returned."""

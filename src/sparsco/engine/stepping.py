@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import Matrix, squared_norms
+from ..offsets import for_kernels
 from ..problem.state import Problem, Rows
 from ..steps import capped, check_positive
 
@@ -21,8 +22,8 @@ def rows_for_kernels(
     if has_grid and targets.base.m == 1 < problem.m == problem.width:
         encoded = (part.reshape(-1, 1) for part in targets.base.encode(y, weights, 1))
     else:
-        encoded = (part.view(np.float64) for part in targets.encode(y, weights, problem.width, problem.kind))
-    return Rows(matrix.indptr, matrix.indices, matrix.data, *encoded)
+        encoded = iter(targets.encode(y, weights, problem.width, problem.kind))
+    return Rows(matrix.indptr, matrix.indices, matrix.data, *map(for_kernels, encoded))
 
 
 def step_sizes(

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data.rows import Matrix
+from ..offsets import first_offset, has_offset, numbers_of
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -16,6 +18,7 @@ from .converted import Converted
 from .fit_state import FitState, Phase
 from .parameters import most_models
 from .part_names import named
+from .row_offsets import at_offset, codes_at, targets_at
 from .trimmed import warn_if_crowded
 from .views import refuse_in_view
 
@@ -142,16 +145,33 @@ class LinearBase:
     def encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the targets as numbers and the weights of the rows, for ``fit``, which has all rows."""
-        raise NotImplementedError
+        """Return the targets of the runs and the weights of the rows, for ``fit``, which has all rows.
+
+        Where y has offsets, so have the targets.
+        """
+        codes, weights = self._encode_all(numbers_of(y), weights, goes_on)
+        return targets_at(self, codes, y, not goes_on), weights
 
     def encode_next(
         self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the targets as numbers and the weights of the rows, for the next rows of a stream.
+        """Return the targets of the runs and the weights of the rows, for the next rows of a stream.
 
         ``is_repeat`` is True for rows that were counted before.
         """
+        codes, weights = self._encode_next(numbers_of(y), weights, first, classes, is_repeat)
+        return targets_at(self, codes, y, first), weights
+
+    def _encode_all(
+        self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the targets as numbers and the weights of the rows, for ``fit``, which has all rows."""
+        raise NotImplementedError
+
+    def _encode_next(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         raise NotImplementedError
 
     def targets_of_runs(self) -> list[Targets]:
@@ -193,14 +213,24 @@ class LinearBase:
 
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row from its margins, which are in the order of ``coef_``, summed over the models."""
+        return self._row_losses(*at_offset(p, y))
+
+    def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def codes_of(self, y: np.ndarray) -> np.ndarray:
-        """Return the targets as numbers, without adding new classes."""
+        """Return the targets of the runs, without adding new classes."""
+        codes = self._codes_of(numbers_of(y))
+        return codes_at(self, codes, first_offset(y)) if has_offset(y) else codes
+
+    def _codes_of(self, y: np.ndarray) -> np.ndarray:
         return y
 
     def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the error of each row of margins: 0 or 1 for a label, the squared distance for a number."""
+        return self._mistakes(*at_offset(p, y))
+
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
     def output_names(self) -> list[str]:
@@ -216,6 +246,14 @@ class LinearBase:
 
     def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
         """Return the margins of a dict of cells of the table that was learned, one per model."""
+        raise NotImplementedError
+
+    def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models), at their offsets."""
+        raise NotImplementedError
+
+    def bear_crosses(self) -> None:
+        """Let the crosses of the features that are selected here exist."""
         raise NotImplementedError
 
     # ---- the state of the fit --------------------------------------------------------------------------------------
@@ -260,6 +298,12 @@ class LinearBase:
             assert self._fit.model is not None
             self._fit.model = self.calibrated(self._fit.model)
         return self._fit.model
+
+    def convert_with_sizes(self) -> Converted:
+        """Return the converted model with those of fewer features, which few readers need."""
+        self.convert()
+        with steps_shown(type(self).__name__, self.verbose):
+            return self._fit.with_sizes(self.arranged)
 
     def convert_with_columns(self) -> Converted:
         """Return the converted model with the spreads of its columns, which few readers need."""

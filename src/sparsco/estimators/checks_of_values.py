@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from typing import Any
 
@@ -58,7 +59,14 @@ _P = np.linspace(-12.0, 12.0, 481) + 1e-3
 
 def targets_of(loss: Any) -> np.ndarray:
     """Return a few targets that the loss accepts."""
-    return np.array([-1.0, 1.0]) if loss.classifies else np.array([0.0, 0.5, 1.0, 4.0])
+    if loss.classifies:
+        return np.array([-1.0, 1.0])
+    found = []
+    for y in (0.0, 0.5, 1.0, 4.0):
+        with contextlib.suppress(ValueError):
+            loss.refuse(np.array([y]))
+            found.append(y)
+    return np.array(found)
 
 
 def loss_fields(loss: Any) -> None:

@@ -25,8 +25,8 @@ class Converted(NamedTuple):
     t: int
     history: list[dict[str, float]]
     report: dict[str, Any]
-    sizes: tuple[SizedModel, ...] = ()
-    """Models with fewer features, of an automatic choice."""
+    sizes: tuple[SizedModel, ...] | None = ()
+    """Models with fewer features, of an automatic choice; None: not yet."""
     columns: sp.csr_array | None = None
     """The standard deviation and the share of nonzeros, (2, features), of features with a weight; None: not yet."""
     stability: StabilityPaths | None = None
@@ -40,12 +40,17 @@ class Converted(NamedTuple):
 
     def at(self, features: np.ndarray) -> Converted:
         """Return the model restricted to some features, which include all that have a weight."""
-        sizes = tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
+        sizes = self.sizes and tuple(each._replace(coef=sp.csr_array(each.coef[:, features])) for each in self.sizes)
         columns = None if self.columns is None else sp.csr_array(self.columns[:, features])
         stability = None if self.stability is None else self.stability.at(features)
         intervals = None if self.intervals is None else self.intervals.at(features)
         coef = sp.csr_array(self.coef[:, features])
         return self._replace(coef=coef, sizes=sizes, columns=columns, stability=stability, intervals=intervals)
+
+    def arranged(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with all weights in another order of the models, that of ``coef_``."""
+        sizes = self.sizes and tuple(each.arranged(arranged) for each in self.sizes)
+        return self._replace(coef=arranged(self.coef), intercept=arranged(self.intercept), sizes=sizes)
 
     def with_columns_of(self, run: Run) -> Converted:
         """Return the model with the spreads of its features in the rows that a run keeps: its sample, or its pilot."""
@@ -61,7 +66,7 @@ class Converted(NamedTuple):
         is_used = np.zeros(self.coef.shape[1], bool)
         if self.intervals is not None:
             is_used[self.intervals.features] = True
-        for model in (self, *self.sizes):
+        for model in (self, *(self.sizes or ())):
             is_used[model.coef.indices] = True
         return np.flatnonzero(is_used)
 
@@ -85,6 +90,11 @@ def with_promise(model: Converted, labels: Callable[[list[Any]], list[Any]]) -> 
     first, *others = model.report["converted"]
     named = first | {"promise": named_promise(first["promise"], labels)}
     return model._replace(report=model.report | {"converted": [named, *others]})
+
+
+def sizes_of(runs: list[Run]) -> tuple[SizedModel, ...]:
+    """Return the models of fewer features of all runs, learned from the rows that they keep."""
+    return tuple(runs[0].conversion.sized(runs))
 
 
 def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Converted:
@@ -111,7 +121,7 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
         described(runs, _penalty_of(first, choice))
         | {"converted": [answer.report for answer in answers]}
         | _groups(first.problem.penalty, w),
-        tuple(answers[0].sizes),
+        None if answers[0].sizes is None else tuple(answers[0].sizes),
         stability=answers[0].stability,
         unlearned=answers[0].unlearned,
     )

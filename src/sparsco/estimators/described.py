@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix
 from ..data.slots import Names
 from ..streams.description import Description
 from ..streams.encoding import Unknown
 from ..streams.features import Encoder, Keyed, Vocabulary, encoder, fingerprints, rows_of
-from ..streams.records import record_entries
+from ..streams.protocol import Chunk
+from ..streams.records import record_entries, record_offset
 from ..streams.tables import TableStream
 from ..util.attributes import attributes
 from ..util.notices import warn
@@ -43,6 +45,11 @@ class Described:
         """Return the names of the features by column; None where the model has them, or none."""
         self._settle()
         return self.names
+
+    def names_by_column(self) -> dict[int, str]:
+        """Return the names of the features by column; they must be known."""
+        assert self.names is not None
+        return dict(self.names) if isinstance(self.names, Mapping) else dict(enumerate(self.names))
 
     def _settle(self) -> None:
         """Take over the names that rows to learn have brought."""
@@ -79,16 +86,26 @@ class Described:
             else:
                 placing, used = encoder(names=names, frozen=True), list(names)
                 if model is not None:
-                    used = [names[column] for column in np.unique(model.coef.indices).tolist()]
+                    columns = np.unique(model.coef.indices)
+                    if isinstance(features, Crossed):  # a cross needs the columns of its parents
+                        columns = features.parents_of(features.to_columns(columns))
+                    used = [names[column] for column in columns.tolist()]
             needed = found.only(used if model is not None else None, labelled=False)
             made = self._made = features, model, placing, needed._replace(weight=None, tag=None)
         return made[2], made[3]
 
-    def rows(self, frame: Any, features: Any, model: Converted) -> list[Matrix]:
-        """Return the rows of a table, some at a time; other columns than those with a weight need not be there."""
+    def chunks(self, frame: Any, features: Any, model: Converted, own_offset: bool) -> list[Chunk]:
+        """Return the rows of a table, some at a time; other columns than those with a weight need not be there.
+
+        The column of the offset is read if ``own_offset`` is True.
+        """
         placing, needed = self._reading(features, model)
-        stream = TableStream(frame, description=needed, names=placing, predicts=True)
-        return [chunk.matrix for chunk in stream]
+        needed = needed if own_offset else needed._replace(offset=None)
+        return list(TableStream(frame, description=needed, names=placing, predicts=True))
+
+    def offset_of(self, record: Mapping[str, Any]) -> float | None:
+        """Return the offset of a dict; None if the table had no column for it."""
+        return record_offset(record, self.description)
 
     def row(self, record: Mapping[str, Any], features: Any, model: Converted | None) -> Matrix:
         """Return a dict as one row; a column that it does not have is missing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.reservoir import Reservoir
+from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
@@ -28,33 +29,11 @@ from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
 from ..util.threads import Threads
-from .converted import Converted, convert_runs, with_promise
+from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
+from .row_offsets import checked_offset
+from .stream_settings import fingerprints
 
-FIXED = (
-    "loss",
-    "alpha",
-    "l1_ratio",
-    "penalty",
-    "optimizer",
-    "conversion",
-    "step_size",
-    "fit_intercept",
-    "standardize",
-    "relaxed",
-    "choose",
-    "cv",
-    "feature_weights",
-    "feature_groups",
-    "storage",
-    "max_features",
-    "trim",
-    "preset",
-    "budget",
-    "target_excess_risk",
-    "calibrate",
-)
-"""The parameters that cannot change while a stream is under way."""
 LEARNED_FIRST = 10
 """So many rows are learned before any is held out."""
 NOT_CONVERTED = "not converted yet"
@@ -156,6 +135,12 @@ class FitState(LifeCycle, Restored):
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
     trimming: Trimming | None = None
     """The features in use, where some may leave."""
+    noted_at_once: int = 1024
+    """The number of examples of ``learn_one`` that are learned at once."""
+    has_offset: bool = False
+    """Whether rows have an offset."""
+    noted_offsets: Sequence[float] = ()
+    """The offsets of the examples that ``learn_one`` has queued, if they have some."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
 
@@ -194,7 +179,7 @@ class FitState(LifeCycle, Restored):
         """Start to learn with new runs, which were made from the parameters of the estimator."""
         self.runs, self.long, self.model = runs, None, None
         self.enter(phase)
-        self.settings = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
+        self.settings = fingerprints(estimator)
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
         self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
         bounds = estimator.max_features, estimator.trim
@@ -210,8 +195,8 @@ class FitState(LifeCycle, Restored):
 
     def changed(self, estimator: Any) -> list[str]:
         """Return the names of the fixed parameters that have changed since the start."""
-        now = {name: _fingerprint(getattr(estimator, name)) for name in FIXED}
-        return [name for name in FIXED if now[name] != self.settings.get(name, now[name])]
+        now = fingerprints(estimator)
+        return [name for name in now if now[name] != self.settings.get(name, now[name])]
 
     def feed(
         self,
@@ -342,13 +327,19 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any) -> None:
+    def note(self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
+            offset = self.described.offset_of(x) if offset is None else offset
             x = self.described.to_learn(x)
+        if (offset is not None) != self.has_offset:
+            had = "an" if self.has_offset else "no"
+            raise ValueError(f"the examples so far had {had} offset: give one to all, or to none.")
         self.features.note(x)
         try:
+            own = () if offset is None else checked_offset(offset, 1).tolist()
             self.noted.append(target(y))  # type: ignore[union-attr]
+            self.noted_offsets = [*self.noted_offsets, *own] if own else self.noted_offsets
         except BaseException:
             self.features.unnote()
             raise
@@ -358,15 +349,17 @@ class FitState(LifeCycle, Restored):
         assert self.noted is not None
         self.features.unnote()
         self.noted.pop()
+        self.noted_offsets = self.noted_offsets[: len(self.noted)]
 
-    def drain(self) -> tuple[Matrix, np.ndarray]:
-        """Return the queued examples as rows and targets, and empty the queue."""
-        return self.features.drain(), self.drain_targets()
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
+        """Return the queued examples as rows, targets and offsets, and empty the queue."""
+        return self.features.drain(), *self.drain_targets()
 
-    def drain_targets(self) -> np.ndarray:
-        """Return the targets of the queued examples, and empty their queue."""
-        y, self.noted = np.array(self.noted), []
-        return y
+    def drain_targets(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the targets and offsets of the queued examples, and empty their queues."""
+        y, offset = np.array(self.noted), np.array(self.noted_offsets) if self.has_offset else None
+        self.noted, self.noted_offsets = [], ()
+        return y, offset
 
     # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -379,6 +372,14 @@ class FitState(LifeCycle, Restored):
             if self.trimming is not None:
                 model = model._replace(report=model.report | {"trimmed": self.trimming.report(len(self.features))})
             self.take(model, arranged)
+
+    def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
+        """Return the model with those of fewer features, which are learned on first use."""
+        assert self.model is not None
+        if self.model.sizes is None:
+            sizes = tuple(each.arranged(arranged) for each in sizes_of(self.begun()))
+            self.model = self.model._replace(sizes=sizes, columns=None)  # they have further features
+        return self.model
 
     def with_columns(self) -> Converted:
         """Return the model with the spreads of its columns, which are computed on first use."""
@@ -394,18 +395,13 @@ class FitState(LifeCycle, Restored):
 
     def take(self, model: Converted, arranged: Callable[[Any], Any]) -> None:
         """Set the model; its weights come in the order of the runs."""
-        sizes = (
-            each._replace(coef=sp.csr_array(arranged(each.coef)), intercept=arranged(each.intercept))
-            for each in model.sizes
-        )
-        coef, intercept = arranged(model.coef), arranged(model.intercept)
         if model.stability is not None:
             model = with_promise(model, self.labels_of)
-        self.model = model._replace(coef=coef, intercept=intercept, sizes=tuple(sizes))
+        self.model = model.arranged(arranged)
 
     def labels_of(self, slots: list[int]) -> list[Any]:
         """Return the names of the features in some slots, or the numbers of their columns."""
-        if self.has_names:
+        if self.lists_features:
             return [str(self.features.names[slot]) for slot in slots]
         return self.features.to_columns(np.array(slots, np.int64)).tolist()
 
@@ -481,14 +477,7 @@ class FitState(LifeCycle, Restored):
         """Return whether the features have names in place of columns."""
         return isinstance(self.features, Names)
 
-
-def _fingerprint(value: Any) -> Any:
-    """Return a value that differs for different parameters: repr, and for arrays their bytes.
-
-    The repr of a long array leaves out the middle.
-    """
-    if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return repr(value.tolist())
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), zlib.crc32(np.ascontiguousarray(value).view(np.uint8).data)
-    return (type(value), *map(_fingerprint, value)) if isinstance(value, tuple) else repr(value)
+    @property
+    def lists_features(self) -> bool:
+        """Return whether ``coef_`` has a column for each slot: features have names, or some of them are crosses."""
+        return isinstance(self.features, Names | Crossed)

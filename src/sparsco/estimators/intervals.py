@@ -108,7 +108,7 @@ def _selected(coef: Any, runs: list[Run], shares: np.ndarray, split: bool) -> li
 def _slot_of(model: Any, feature: Any) -> int:
     """Return the slot of a feature that is named, or given by its column; raise a ValueError if there is none."""
     features, names = model.fit_state.features, model.column_names
-    if model.fit_state.has_names:
+    if model.fit_state.lists_features:
         known = {name: slot for slot, name in enumerate(features.names)}
         if feature in known:
             return known[feature]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..choice.splits import ByRow
+from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
-from ..data.rows import Matrix, check_numbers, margins
+from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
@@ -27,6 +27,7 @@ from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Converted, convert_runs
+from .crossing import CrossLearning
 from .described import Described
 from .fit_state import FitState, Phase, unchanged_on_error
 from .one_example import OneExample
@@ -34,12 +35,13 @@ from .parameters import (
     by_column,
     check_parameters,
     new_runs,
+    refuse_trimming,
     tolerance,
     trims,
 )
-from .passes import are_solved, counted_rows, rows_for_start, run_passes
+from .passes import are_solved, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
-from .trimmed import learn_bounded
+from .trimmed import learn_next_bounded
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 20
@@ -47,7 +49,7 @@ _MANY_COLUMNS = 1 << 20
 """The number of columns from which ``storage="auto"`` has room only for columns that occur, if that number is known."""
 
 
-class LinearModel(OneExample, Readable):
+class LinearModel(CrossLearning, OneExample, Readable):
     """A linear model that learns in passes and in streams; the base of the classifier and the regressor."""
 
     # ---- all rows at once ------------------------------------------------------------------------------------------
@@ -65,6 +67,7 @@ class LinearModel(OneExample, Readable):
 
         ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
         """
+        refuse_trimming(self, "fit")
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights)
         if tolerance(self):
@@ -107,7 +110,7 @@ class LinearModel(OneExample, Readable):
             start, features = None, self._fit.features
             if any(part is not None for part in init):
                 m = sum(targets.m for targets in self.targets_of_runs())
-                w, b = _starting_point(*init, self.n_features_in_, m)
+                w, b = starting_point(*init, self.n_features_in_, m)
                 start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
@@ -235,16 +238,21 @@ class LinearModel(OneExample, Readable):
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        cross: Cross | None = None,
+        naming: Naming | None = None,
     ) -> Self:
         """Learn the next rows of a stream from a reader, which has checked them: ``partial_fit`` without the checks.
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
         of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
+        ``cross`` are the crosses of a new stream, and ``naming`` has the names of columns, which crosses need.
         """
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
                 self.forget(columns)
+                self.begin_crosses(cross)
+            self.name_crossed(naming)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
             self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
         return self
@@ -277,19 +285,12 @@ class LinearModel(OneExample, Readable):
             codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
             y = _at_rows(codes, order, len(y))
             weights = None if own is None else _at_rows(own, order, len(y))
+        if isinstance(self._fit.features, Crossed):
+            return self._learn_crossed(matrix, y, weights, first, is_repeat_pass, order)
         if trims(self):
-            if self._fit.has_names:
-                raise ValueError(
-                    "the columns of X are the names of this stream, which change when features leave: use learn_one."
-                )
             if first:
                 self._begin_stream(self._fit.features.room)
-            self._fit.features.width = self.n_features_in_
-            if order is not None:
-                matrix, y, weights = matrix.take(order), y[order], None if weights is None else weights[order]
-            keys, rows = self._fit.features.by_key(matrix)
-            learn_bounded(self, keys, rows, y, weights, is_repeat_pass)
-            return
+            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
@@ -330,6 +331,14 @@ class LinearModel(OneExample, Readable):
 
         The result is None before there is an iterate.
         """
+        found = self.judge_rows(matrix, y)
+        if found is None:
+            return None
+        scale = np.ones(len(matrix)) if weights is None else weights
+        return float((scale * found[0]).sum()), float((scale * found[1]).sum())
+
+    def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
         if not self._fit.has_iterates:
             return None
         rows = self.find(matrix)
@@ -337,8 +346,7 @@ class LinearModel(OneExample, Readable):
         iterates = self._fit.iterates_at(features)
         parts = [margins(rows.indptr, places, rows.data, w, b) for w, b in iterates]
         p = np.ascontiguousarray(self.arranged(np.concatenate(parts, 1).T).T)
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * self.row_losses(p, y)).sum()), float((scale * self.mistakes(p, y)).sum())
+        return self.row_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
@@ -386,7 +394,7 @@ class LinearModel(OneExample, Readable):
 
     def drop_training(self, why: str) -> None:
         """Keep the converted model only; ``why`` is the reason why it cannot go on."""
-        self.convert()
+        self.convert_with_sizes()
         self._fit.drop_training(why)
         if self._fit.has_names:
             self.n_features_in_ = len(self._fit.features)
@@ -403,7 +411,7 @@ class LinearModel(OneExample, Readable):
 
     def with_weights(self, coef: Any, intercept: Any) -> Self:
         """Return a copy with these weights, in the shapes of ``coef_`` and ``intercept_``; it learns no further."""
-        if self.fit_state.has_names:
+        if self.fit_state.lists_features:
             raise ValueError("with_weights needs one number per column, but the features of this model have names.")
         twin, features = copy.deepcopy(self), Columns()
         twin.drop_training("with_weights() left the training state behind")
@@ -418,15 +426,16 @@ class LinearModel(OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
+        sizes = self.convert_with_sizes().sizes if self.n_selected_ > k else ()
         solved = self.convert_with_columns()
-        if not solved.sizes and self.n_selected_ > k:
-            raise ValueError(
-                "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
-            )
         if self.n_selected_ > k:
-            stored = [each for each in solved.sizes if each.size <= k]
+            if not sizes:
+                raise ValueError(
+                    "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
+                )
+            stored = [each for each in sizes if each.size <= k]
             if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
+                raise ValueError(f"k={k}: the smallest model that is stored has {sizes[0].size} features.")
             fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
@@ -459,7 +468,7 @@ class LinearModel(OneExample, Readable):
         self._flush()
         if self.fit_state.phase is not Phase.BATCH or self.warm_start:
             return super().__getstate__()
-        self.convert()
+        self.convert_with_sizes()
         model = self.twin(self._fit.clone())
         model.drop_training(
             "a pickle made after fit holds no training state (warm_start=True before fit would have kept it)"
@@ -473,23 +482,9 @@ class LinearModel(OneExample, Readable):
         return twin
 
 
-def _starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``coef_init`` and ``intercept_init``, of which one may be None, as w (d, m) and b (m,)."""
-    coef = coef.toarray() if sp.issparse(coef) else coef
-    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
-    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
-    if w.shape != (m, d) or b.shape != (m,):
-        raise ValueError(
-            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
-        )
-    for name, data in (("coef_init", w), ("intercept_init", b)):
-        check_numbers(data, name)
-    return np.ascontiguousarray(w.T), b
-
-
 def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]))
+    every = np.zeros((n, *values.shape[1:]), values.dtype)
     every[rows] = values
     return every
 

@@ -7,16 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState, Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
+from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
 from .trimmed import learn_bounded
 from .views import refuse_in_view
-
-_NOTED = 1024
-"""The number of examples of ``learn_one`` that are learned at once."""
 
 
 class OneExample(LinearBase):
@@ -34,7 +33,7 @@ class OneExample(LinearBase):
         """Learn the next rows of a stream."""
         raise NotImplementedError
 
-    def learn_one(self, x: Any, y: Any) -> Self:
+    def learn_one(self, x: Any, y: Any, offset: float | None = None) -> Self:
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
         A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
@@ -46,34 +45,49 @@ class OneExample(LinearBase):
 
         In a stream that begins here ``conversion="auto"`` means the iterate itself, and ``optimizer="auto"`` means
         ``NFTRL(per_feature_clock=True)``: the objective of a feature starts at its first appearance.
+
+        ``offset`` is added to the margin of the example; all examples of a stream have one, or none has.  In a stream
+        that began with a table it is found in the dict.
         """
         state = self._fit
         if state.noted is None:
             with unchanged_on_error(self):
-                self._begin_noting(x)
-                self._note(x, y)
+                self._begin_noting(x, offset is not None)
+                self._note(x, y, offset)
         else:
-            self._note(x, y)
-            if len(state.noted) >= _NOTED:
+            self._note(x, y, offset)
+            if len(state.noted) >= state.noted_at_once:
                 self._flush()
         return self
 
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
+    def _note(self, x: Any, y: Any, offset: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset)
 
-    def _begin_noting(self, x: Any) -> None:
+    def _begin_noting(self, x: Any, has_offset: bool) -> None:
         """Start to queue examples of ``learn_one``, for the stream under way or for a new one."""
         anew = not self._goes_on()
         if anew:
             self._fit = FitState(self._new_features() if type(x) is tuple else Names())
+            self._fit.has_offset = has_offset
         self._begin_labels(anew)
+        if self._fit.has_offset:
+            refuse_offset(self, self.loss_record())
         if anew:
             check_parameters(self)
             refuse_polish(self, "learn_one")
             self.n_features_in_ = 0
             self._begin_stream(0, one_by_one=True)
         self._fit.go_on(Phase.STREAM)
-        self._fit.noted = []
+        self._fit.noted, self._fit.noted_offsets = [], ()
+        self._end_queue(0)
+
+    def _end_queue(self, rows: int) -> None:
+        """Count queued examples that were learned; crosses are born at boundaries, where a queue ends, too."""
+        state = self._fit
+        if isinstance(state.features, Crossed):
+            if state.features.count(rows):
+                self.bear_crosses()
+            state.noted_at_once = min(FitState.noted_at_once, state.features.rows_to_boundary())
 
     def _flush(self) -> None:
         """Learn the examples that ``learn_one`` has queued."""
@@ -82,22 +96,33 @@ class OneExample(LinearBase):
         refuse_in_view(self)
         self._goes_on()
         if self._fit.trimming is None:
-            matrix, y = self._fit.drain()
+            matrix, y, offset = self._fit.drain()
             self.n_features_in_ = self._fit.features.width
-            self.learn_rows(matrix, y, self._class_weights(y))
+            weights = self._class_weights(y)
+            self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights)
         else:
             keys, rows = self._fit.features.drain_by_key()
-            y = self._fit.drain_targets()
-            learn_bounded(self, keys, rows, y, self._class_weights(y))
+            y, offset = self._fit.drain_targets()
+            weights = self._class_weights(y)
+            learn_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights)
             features = self._fit.features
             self.n_features_in_ = features.width
             if self._fit.described is not None:
                 self._fit.described.forget_names(features.to_columns(np.arange(len(features))))
+        self._end_queue(len(y))
 
-    def _margins_one(self, x: Any) -> np.ndarray:
+    def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""
         self.check_fitted()
         self._flush()
+        described = self._fit.described
+        if described is not None and isinstance(x, Mapping) and offset is None:
+            offset = described.offset_of(x)
+        p = self._margins_without(x)
+        return p if offset is None else shifted(p[None], checked_offset(offset, 1), self.classifies)[0]
+
+    def _margins_without(self, x: Any) -> np.ndarray:
+        """Return the margins of one example without an offset."""
         if self._fit.described is not None and isinstance(x, Mapping):
             if self._fit.model is not None or self._fit.phase is not Phase.STREAM:
                 return self.margins_of_record(x)
@@ -105,6 +130,8 @@ class OneExample(LinearBase):
         else:
             row = self._fit.features.row(x)
         if self._fit.phase is not Phase.STREAM:
+            if isinstance(self._fit.features, Crossed):  # the same sums as those of many rows
+                return self.margins_of_slots(row)[0]
             model = self.convert()
             return (row.to_scipy() @ model.coef.T).toarray()[0] + model.intercept
         iterates = [run.weights_at(row.indices.astype(np.int64)) for run in self._fit.begun()]

@@ -46,6 +46,7 @@ from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
 from .promise_checks import check_promise, promises
+from .row_offsets import loss_at
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -423,6 +424,7 @@ def new_runs(
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
     if trims(model):
         refuse(trimming_reason(penalty, optimizer, conversion))
+    loss = loss_at(model, loss)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
     seed = 0 if is_fixed else seed_of(model.random_state)
@@ -466,6 +468,14 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
         threads = effective_n_jobs(n_jobs)
     size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
     return [lams[first : first + size] for first in range(0, len(lams), size)]
+
+
+def refuse_crosses(model: Any) -> None:
+    """Raise a ValueError if a parameter has a value for every column, which crosses have not."""
+    if by_column(model):
+        raise ValueError(f"{by_column(model)} has one value per column, and crosses have none: leave out one of them.")
+    if trims(model):
+        raise ValueError("max_features and trim let features leave, and crosses need their parents: leave out one.")
 
 
 def by_column(model: Any) -> str:

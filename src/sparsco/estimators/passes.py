@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..data.randomness import Purpose
-from ..data.rows import Matrix
+from ..data.rows import Matrix, check_numbers
 from ..engine.run import Run
+from ..offsets import numbers_of
 from ..penalties import GroupL1
 from ..problem.state import Problem
 from ..solver.group_newton import GroupNewton
@@ -45,7 +48,7 @@ def _mixture(codes: np.ndarray, problem: Problem) -> float:
     """Return twice the share of the rows that are not of the most frequent class, at most 1; for numbers 1."""
     if not problem.loss.classifies:
         return 1.0
-    counts = np.bincount(codes.astype(np.int64))
+    counts = np.bincount(numbers_of(codes).astype(np.int64))
     return float(np.clip(2.0 * (1.0 - counts.max() / len(codes)), 1e-6, 1.0))
 
 
@@ -88,3 +91,17 @@ def run_passes(
             learn(order[at : at + size], epoch)
         if is_done(epoch):
             break
+
+
+def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ``coef_init`` and ``intercept_init``, of which one may be None, as w (d, m) and b (m,)."""
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    w = np.zeros((m, d)) if coef is None else np.atleast_2d(np.asarray(coef, dtype=np.float64))
+    b = np.zeros(m) if intercept is None else np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    if w.shape != (m, d) or b.shape != (m,):
+        raise ValueError(
+            f"coef_init has the shape {w.shape} and intercept_init {b.shape}; they must have {(m, d)} and {(m,)}."
+        )
+    for name, data in (("coef_init", w), ("intercept_init", b)):
+        check_numbers(data, name)
+    return np.ascontiguousarray(w.T), b

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, margins
 from ..data.slots import SeenColumns, without
 from ..error_control.scores import StabilityPaths
@@ -15,6 +16,7 @@ from ..problem.state import check_room
 from .base import LinearBase
 from .converted import named_promise
 from .intervals import intervals_of, table_of
+from .row_offsets import shifted
 from .summary import Summary, summary_of
 from .weight_bars import weights
 
@@ -28,7 +30,7 @@ class Readable(LinearBase):
     def _coef(self) -> Any:
         """Return the weights by column, dense or sparse as the user has chosen."""
         coef = self.convert().coef
-        if isinstance(self.fit_state.features, SeenColumns):
+        if isinstance(self.fit_state.features, SeenColumns) and not self.fit_state.lists_features:
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
             coef = sp.csr_array((parts.data, (parts.row, self.fit_state.features.to_columns(parts.col))), shape=shape)
         is_listed = self.storage == "seen" or self.fit_state.trimming is not None
@@ -114,7 +116,7 @@ class Readable(LinearBase):
 
         The loss is the mean over held-out rows, the error its standard error.  ``at_size`` has the models.
         """
-        sizes = self.convert().sizes
+        sizes = self.convert_with_sizes().sizes or ()
         kind = [("size", np.int64), ("loss", np.float64), ("error", np.float64)]
         return np.array([(each.size, each.loss, each.error) for each in sizes], kind)
 
@@ -130,7 +132,7 @@ class Readable(LinearBase):
 
     def _by_column(self, figures: np.ndarray, missing: float) -> np.ndarray:
         """Return the figures of slots, (..., slots), by column; ``missing`` for columns without a slot."""
-        if not isinstance(self.fit_state.features, SeenColumns):
+        if not isinstance(self.fit_state.features, SeenColumns) or self.fit_state.lists_features:
             return figures
         found = np.full((*figures.shape[:-1], self.n_features_in_), missing)
         found[..., self.fit_state.features.to_columns(np.arange(figures.shape[-1]))] = figures
@@ -215,6 +217,8 @@ class Readable(LinearBase):
         ``given`` are names of all columns.
         """
         features = self.fit_state.features
+        if isinstance(features, Crossed):
+            return features.called(features.to_columns(slots))
         if self.fit_state.has_names:
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
@@ -300,11 +304,15 @@ class Readable(LinearBase):
         self.fit_state.is_sparse = False
         return self
 
-    def margins_of_table(self, frame: Any) -> np.ndarray:
-        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned."""
+    def margins_of_table(self, frame: Any, own_offset: bool = True) -> np.ndarray:
+        """Return the margins of the rows of a data frame, whose columns are those of the table that was learned.
+
+        With ``own_offset`` they are those at the offsets in its column, if the table had one.
+        """
         described, model = self.fit_state.described, self.convert()
         assert described is not None
-        parts = [self.margins_of(rows) for rows in described.rows(frame, self.fit_state.features, model)]
+        chunks = described.chunks(frame, self.fit_state.features, model, own_offset)
+        parts = [self.margins_of(chunk.matrix, chunk.offsets) for chunk in chunks]
         return np.concatenate(parts) if parts else np.zeros((0, len(model.intercept)))
 
     def margins_of_record(self, record: Mapping[str, Any]) -> np.ndarray:
@@ -313,9 +321,16 @@ class Readable(LinearBase):
         assert described is not None
         return self.margins_of(described.row(record, self.fit_state.features, model))[0]
 
-    def margins_of(self, matrix: Matrix) -> np.ndarray:
-        """Return the margins of the rows of a reader, (rows, models); features without a slot are left out."""
-        model, rows = self.convert(), self.fit_state.features.find(matrix)
+    def margins_of(self, matrix: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of the rows of a reader, (rows, models), at their offsets.
+
+        Features without a slot are left out.
+        """
+        return self.margins_of_slots(self.fit_state.features.find(matrix), offsets)
+
+    def margins_of_slots(self, rows: Matrix, offsets: np.ndarray | None = None) -> np.ndarray:
+        """Return the margins of rows whose columns are slots, (rows, models), at their offsets."""
+        model = self.convert()
         used, columns = np.unique(model.coef.indices, return_inverse=True)
         if len(self.fit_state.features) * len(model.intercept) > _MANY_CELLS:  # only those with a weight
             place = np.searchsorted(used, rows.indices)
@@ -326,4 +341,5 @@ class Readable(LinearBase):
             w[columns, np.repeat(np.arange(len(model.intercept)), np.diff(model.coef.indptr))] = model.coef.data
         else:
             w = np.ascontiguousarray(model.coef.toarray().T)
-        return margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
+        p = margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
+        return shifted(p, offsets, self.classifies)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_feature_names_in,
@@ -18,8 +19,10 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from ..data.crosses import Crossed
 from ..data.rows import Matrix, as_matrix, check_numbers
 from ..data.slots import Columns, SeenColumns
+from ..offsets import numbers_of, with_offset
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
 from .fit_state import Phase, unchanged_on_error
@@ -27,12 +30,13 @@ from .held_out import by_row_of
 from .hints import Hinted
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
-from .parameters import check_parameters, refuse_polish, refuse_trimming
+from .parameters import check_parameters, refuse_polish
+from .row_offsets import checked_offset, shifted
 from .tasks import LinearClassifier, LinearRegressor
-from .views import Viewed
+from .views import ViewedModel
 
 
-class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
+class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -46,6 +50,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         coef_init: Any = None,
         intercept_init: Any = None,
         groups: Any = None,
+        offset: Any = None,
     ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
@@ -62,6 +67,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         groups : array of shape (rows,), optional
             The group of each row: a patient, a session, a document.  When alpha is chosen, rows of one group are never
             learned and judged by in the same split.
+        offset : array of shape (rows,), optional
+            A number for each row that is added to its margin: for rates the logarithm of the exposure, for a second
+            model the margin of the first.  See docs/offsets.md.
 
         Returns
         -------
@@ -76,22 +84,21 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """
         with unchanged_on_error(self):
             check_parameters(self)
-            refuse_trimming(self, "fit")
             goes_on = bool(self.warm_start) and self._goes_on()
             if goes_on:
                 self._flush()
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=not goes_on)
-            by_row = by_row_of(self.cv, X, y, groups)
-            self.fit_rows(matrix, y, weights, goes_on, (coef_init, intercept_init), by_row)
+            matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
+            by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
+            self.fit_rows(matrix, targets, weights, goes_on, (coef_init, intercept_init), by_row)
             self.convert()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
-            matrix, y, weights = self.check_rows(X, y, sample_weight, reset=first, grows=True)
+            matrix, y, weights = self.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
             self._learn_next(matrix, y, weights, first, classes)
         return self
 
@@ -116,8 +123,8 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
-    def _note(self, x: Any, y: Any) -> None:
-        self._fit.note(x, self._target, y)
+    def _note(self, x: Any, y: Any, offset: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset)
         names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
@@ -126,9 +133,9 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
                 raise ValueError(_nameless(width, len(names)))
 
     def check_rows(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, grows: bool = False
+        self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        """Return rows, targets and weights, validated by scikit-learn; ``reset`` starts a new fit."""
+        """Return rows, targets with their offsets, and weights, validated by scikit-learn; ``reset`` starts anew."""
         if grows and not reset and self._fit.described is not None and is_table(X):
             raise ValueError(
                 "this model learned a table by the description of its columns, which partial_fit does not use: go on "
@@ -159,7 +166,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         for name, data in (("y", y), ("sample_weight", weights)):
             if data is not None and data.dtype.kind == "f":
                 check_numbers(data, name)
-        return matrix, y, weights
+        return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
 
     @property
     def feature_names_(self) -> np.ndarray:
@@ -169,7 +176,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
         """
         check_is_fitted(self)
         self._flush()
-        if self._fit.has_names:
+        if self._fit.lists_features:
             names = np.empty(len(self._fit.features), object)
             names[:] = self._fit.features.names
             return names
@@ -177,7 +184,7 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.has_names:
+        if self.__sklearn_is_fitted__() and self._fit.lists_features:
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:
             return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
@@ -185,21 +192,29 @@ class Estimator(Viewed, LinearModel, SelectorMixin, Hinted):
 
     def _get_support_mask(self) -> np.ndarray:
         coef = self.convert().coef
+        if self._fit.lists_features:
+            return np.isin(np.arange(coef.shape[1]), coef.indices)
         used = self._fit.features.to_columns(coef.indices)
         mask = np.zeros(self.n_features_in_, bool)
         mask[used] = True
         return mask
 
-    def _margins(self, X: Any) -> np.ndarray:
+    def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
         if self._fit.described is not None and is_table(X):
-            return self.margins_of_table(X)
+            return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if isinstance(self._fit.features, Crossed):
+            return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
         p = X @ model.coef.T
-        return (p.toarray() if sp.issparse(p) else p) + model.intercept
+        return self._at((p.toarray() if sp.issparse(p) else p) + model.intercept, offset)
+
+    def _at(self, p: np.ndarray, offset: Any) -> np.ndarray:
+        """Return margins at the offsets of the rows."""
+        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self.classifies)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -228,33 +243,37 @@ def _nameless(columns: int, named: int) -> str:
 class MarginClassifier(ClassifierMixin, Margins):
     """A scikit-learn classifier that predicts from ``_margins(X)``."""
 
-    _margins: Callable[[Any], np.ndarray]
+    _margins: Callable[..., np.ndarray]
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
-        p = self._margins(X)
+        p = self._margins(X, offset)
         if len(self.classes_) > 2:
             return p
         return p[:, 0] if p.shape[1] == 1 else p[:, 1] - p[:, 0]
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the most likely label of each row."""
-        return self.labels_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the most likely label of each row; ``offset`` is added to the margins."""
+        return self.labels_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        return float(accuracy_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     @available_if(has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, (rows, classes).
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the probabilities of the classes, (rows, classes); ``offset`` is added to the margins.
 
         With more than two classes they are the softmax of "multinomial", or else the probability of each class on its
         own, scaled to a sum of one.  Those of balanced classes are corrected to the frequencies of the classes.
         """
-        return self.probabilities_of(self._margins(X))
+        return self.probabilities_of(self._margins(X, offset))
 
     @available_if(has_probabilities)
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return np.log(self.predict_proba(X, offset))
 
 
 class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
@@ -342,13 +361,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and
         ``partial_fit``, if X has a million columns (2^20) or more and no parameter has a value for each column.
         Otherwise it is "all".  With "auto" ``coef_`` is dense until ``sparsify``.
-    max_features : int, optional
-        The largest number of features that a stream keeps in memory.  Before an example that would exceed it, the
-        features leave that were absent for longest; those that have a weight may be absent for longer.  See
-        docs/streams.md.
-    trim : int, optional
-        Features of weight zero leave a stream when so many examples had none of them.  ``report_["trimmed"]`` has how
-        many features left, and when.
+    max_features, trim : int, optional
+        The largest number of features of a stream, and the examples after which unseen ones leave (docs/streams.md).
     preset : str or a preset, optional
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage".  It sets the optimizer, conversion, step
         size and penalty, if these parameters are left open.
@@ -400,7 +414,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
@@ -412,16 +426,16 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
 
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         """
-        return self._partial_fit(X, y, sample_weight, classes)
+        return self._partial_fit(X, y, sample_weight, offset, classes)
 
     @available_if(has_probabilities)
-    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Any, offset: float | None = None) -> dict[Any, float]:
         """Return the probability of each label for one example, given as to ``learn_one``; see ``predict_one``.
 
         While a stream is under way they are those of the iterate, without Platt scaling.
         """
         is_under_way = self.fit_state.phase is Phase.STREAM
-        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x)[None])[0]
+        p = (self.corrected if is_under_way else self.probabilities_of)(self._margins_one(x, offset)[None])[0]
         return dict(zip(self.classes_.tolist(), p.tolist(), strict=True))
 
 
@@ -432,8 +446,9 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     ----------
     loss : str or a loss record
         One of "squared" (or "squared_error"), "huber", "absolute" (or "absolute_error"), "epsilon-insensitive" (or
-        "epsilon_insensitive"), "quantile", "poisson".  "quantile" is the median; ``sparsco.losses.Quantile(q)`` is for
-        other quantiles.  "poisson" is for counts; ``predict`` gives their mean, exp of the margin.
+        "epsilon_insensitive"), "quantile", "poisson", "gamma", "tweedie".  "quantile" is the median;
+        ``sparsco.losses.Quantile(q)`` is for other quantiles.  "poisson" is for counts, "gamma" for amounts above zero,
+        "tweedie" for sums of amounts (``Tweedie(power)``); ``predict`` gives their mean, exp of the margin.
     alpha, l1_ratio, penalty, optimizer, conversion, step_size, max_iter, tol and others
         As in :class:`SparseClassifier`, without ``class_weight``; the notes there apply too.
 
@@ -454,16 +469,23 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, and never fewer.
         """
-        return self._partial_fit(X, y, sample_weight)
+        return self._partial_fit(X, y, sample_weight, offset)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predicted target of each row, (rows,) or (rows, outputs)."""
-        return self.predictions_of(self._margins(X))
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the predicted target of each row, (rows,) or (rows, outputs).
+
+        ``offset`` is added to the margins.  Without it a rate is that of one unit of exposure.
+        """
+        return self.predictions_of(self._margins(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of variance explained (R^2) of the predictions."""
+        return float(r2_score(y, self.predict(X, offset), sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

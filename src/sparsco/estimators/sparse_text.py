@@ -234,6 +234,12 @@ class SparseText(TransformerMixin, BaseEstimator):
         found[seen.columns[has_column]] = seen.documents[has_column]
         return found
 
+    def vocabulary(self) -> tuple[TextSpec, _Seen]:
+        """Return the options of texts and the features that were seen, for exports."""
+        check_is_fitted(self)
+        spec = self._spec()
+        return spec._replace(ngrams=spec.lengths), self._seen
+
     def __sklearn_is_fitted__(self) -> bool:
         return stored(self, "_seen") is not None
 

@@ -209,6 +209,8 @@ def _examples(source: Any, model: Models, X: Any, y: Any, loss: Any, weights: An
     output.
     """
     (d, m), y = model.W.shape, np.asarray(y)
+    if isinstance(source, LinearModel) and source.fit_state.has_offset:
+        raise ValueError("this model was learned with an offset, which a refit does not take: fit with budget=.")
     X = _rows(X, d)
     classes, parameters = classes_of(source), _parameters(source)
     loss = model.loss if loss is None else loss

@@ -147,7 +147,8 @@ def _figures(intervals: Intervals | None) -> dict[tuple[int, int], tuple[float, 
 def headline_of(model: Any) -> str:
     """Return one line about a fitted model: what it predicts, from how many features, and how they were chosen."""
     solved = model.convert()
-    what = f"{type(model).__name__}: {model.n_selected_:,} of {model.n_features_in_:,} features"
+    count = len(model.fit_state.features) if model.fit_state.lists_features else model.n_features_in_
+    what = f"{type(model).__name__}: {model.n_selected_:,} of {count:,} features"
     groups = solved.report.get("groups")
     what += "" if groups is None else f", {groups['selected']:,} of {groups['of']:,} groups"
     converted = solved.report["converted"][0] if solved.report.get("converted") else {}
@@ -174,7 +175,7 @@ class Size(NamedTuple):
 
 def trade_off(model: Any) -> list[Size]:
     """Return the stored models by size, and the chosen one among them; none if nothing was chosen automatically."""
-    solved = model.convert()
+    solved = model.convert_with_sizes()
     if not solved.sizes:
         return []
     choice = solved.report["converted"][0]["choice"]

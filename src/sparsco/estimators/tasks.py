@@ -100,7 +100,7 @@ class LinearClassifier(Calibrated, LinearModel):
         signs = np.array([[-1.0], [1.0]]) if k == 2 else 2.0 * np.eye(k) - 1.0
         return [Classes(signs, np.ones_like(signs), part) for part in self._blocks(signs.shape[1])]
 
-    def encode_all(
+    def _encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the codes of the labels and the weights of the rows, for ``fit``, which has all rows."""
@@ -208,8 +208,8 @@ class LinearClassifier(Calibrated, LinearModel):
             raise ValueError(_unknown(unknown[0], self.classes_))
         return codes
 
-    def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
+    def _encode_next(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the codes of the labels and the weights of the rows, for the next rows of a stream."""
         self.check_class_weight()
@@ -228,13 +228,13 @@ class LinearClassifier(Calibrated, LinearModel):
         codes = self._codes(y)
         return codes.astype(np.float64), self._weights_of_next(codes, weights, is_repeat)
 
-    def codes_of(self, y: np.ndarray) -> np.ndarray:
+    def _codes_of(self, y: np.ndarray) -> np.ndarray:
         """Return the codes of the labels; in an open stream -1 for a label that is not among the classes."""
         if not self._fit.is_open:
             return self._codes(y).astype(np.float64)
         return np.array([self._fit.codes.get(label, -1) for label in y.tolist()], np.float64)
 
-    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row: of one margin for two classes, else summed over the models of the classes.
 
         A label that is not among the classes counts as one that was not predicted.
@@ -252,7 +252,7 @@ class LinearClassifier(Calibrated, LinearModel):
         codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
         return np.where(self.classes_[codes] == y, codes, -1)
 
-    def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return 1 for each row whose label is not predicted, else 0."""
         return (self.labels_of(p) != y).astype(np.float64)
 
@@ -261,13 +261,13 @@ class LinearClassifier(Calibrated, LinearModel):
         labels = [str(label) for label in self.classes_.tolist()]
         return labels[-1:] if len(self.convert().intercept) == 1 else labels
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, offset: float | None = None) -> Any:
         """Return the most likely label of one example, given as to ``learn_one``.
 
         While a stream is under way the iterate predicts, at the cost of the example's nonzeros; ``predict`` uses the
         converted model.  After ``fit`` and ``finalize`` the two are the same.
         """
-        return self.labels_of(self._margins_one(x)[None]).tolist()[0]
+        return self.labels_of(self._margins_one(x, offset)[None]).tolist()[0]
 
 
 class LinearRegressor(LinearModel):
@@ -288,7 +288,7 @@ class LinearRegressor(LinearModel):
         outputs = self._fit.outputs or 1
         return [Values(outputs, part) for part in self._blocks(outputs)]
 
-    def encode_all(
+    def _encode_all(
         self, y: np.ndarray, weights: np.ndarray | None, goes_on: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the targets as numbers and the weights of the rows, for ``fit``, which has all rows."""
@@ -307,17 +307,17 @@ class LinearRegressor(LinearModel):
         loss.refuse(y)
         return y
 
-    def encode_next(
-        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool = False
+    def _encode_next(
+        self, y: np.ndarray, weights: np.ndarray | None, first: bool, classes: Any, is_repeat: bool
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the targets as numbers and the weights of the rows, for the next rows of a stream."""
         return self._targets(y, not first), weights
 
-    def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row, summed over the outputs."""
         return losses.value(self.loss_record(), p, y.reshape(p.shape)).sum(1)
 
-    def mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the squared distance of each prediction from its target."""
         return np.square(self.predictions_of(p) - y)
 
@@ -342,8 +342,7 @@ class LinearRegressor(LinearModel):
             raise ValueError(f"y is {y!r}: it must be a number for a regression.") from None
         if not -LARGEST <= number <= LARGEST:
             raise ValueError(f"y is {y!r}: it must be finite and at most {LARGEST:g} in magnitude.")
-        loss = self._fit.runs[0].problem.loss
-        loss.refuse(np.array([number]))
+        self.loss_record().refuse(np.array([number]))
         return number
 
     def _begin_labels(self, anew: bool) -> None:
@@ -351,12 +350,12 @@ class LinearRegressor(LinearModel):
         if not anew and outputs is not None:
             raise ValueError(f"learn_one takes one number for y, and this stream has {outputs} columns of them.")
 
-    def predict_one(self, x: Any) -> Any:
+    def predict_one(self, x: Any, offset: float | None = None) -> Any:
         """Return the predicted target of one example, given as to ``learn_one``.
 
         See :meth:`SparseClassifier.predict_one`.
         """
-        p, loss = self._margins_one(x), self.loss_record()
+        p, loss = self._margins_one(x, offset), self.loss_record()
         p = loss.predicted(p)
         return float(p[0]) if self._fit.outputs is None else p
 

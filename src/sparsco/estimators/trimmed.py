@@ -14,6 +14,27 @@ from ..engine.run import PILOT_ROWS
 from .fit_state import FitState
 
 
+def learn_next_bounded(
+    model: Any,
+    matrix: Matrix,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    is_repeat_pass: bool,
+    order: np.ndarray | None,
+) -> None:
+    """Learn the next rows of a stream of columns, or those of them in ``order``."""
+    if model.fit_state.has_names:
+        raise ValueError(
+            "the columns of X are the names of this stream, which change when features leave: use learn_one."
+        )
+    features = model.fit_state.features
+    features.width = model.n_features_in_
+    if order is not None:
+        matrix, y, weights = matrix.take(order), y[order], None if weights is None else weights[order]
+    keys, rows = features.by_key(matrix)
+    learn_bounded(model, keys, rows, y, weights, is_repeat_pass)
+
+
 def learn_bounded(
     model: Any, keys: Any, rows: Matrix, y: np.ndarray, weights: np.ndarray | None, is_repeat_pass: bool = False
 ) -> None:

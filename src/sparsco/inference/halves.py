@@ -46,7 +46,7 @@ def _half(run: Run) -> Any:
 def _chosen(conversion: Choose, runs: list[Run]) -> list[Any]:
     """Return the answers of an automatic choice on one half, without its warnings."""
     sampled = conversion.sampled(runs, _half(runs[0]))
-    outcome = conversion.solved(sampled.task, conversion.judged(sampled.task, runs[0].seed))
+    outcome = conversion.solved(sampled.task, conversion.judged(sampled.task, runs[0].seed), runs[0].seed)
     return sampled.answers(runs, outcome._replace(warnings=[]))
 
 

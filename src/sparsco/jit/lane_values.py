@@ -116,7 +116,12 @@ def load(lanes: Any, array: np.ndarray, at: Any) -> Any:
 
 
 def load_row(lanes: Any, array: np.ndarray, k: Any) -> Any:
-    """Return the value of row k: value k of a flat array; for an array with one column, its number k in all lanes."""
+    """Return the value of row k: value k of a flat array; for an array with one column, its number k in all lanes.
+
+    Of a record of arrays it is the tuple of their values.
+    """
+    if isinstance(array, tuple):
+        return tuple(load_row(lanes, each, k) for each in array)
     if array.ndim == 1:
         return load(lanes, array, k * n_float64(lanes))
     values = np.full(type(lanes).m, array[k, 0])

@@ -335,7 +335,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                 died = (eta > 0.0) & (v == 0.0)
                 if any_lane(died):
                     _close_block(wide, table, space, o + size * _A, died, z, eta, lam, origin, r)
-        y, weight = targets[U(k)], weights[U(k)]
+        y, weight = load_row(lanes, targets, k), weights[U(k)]
         margin = sum_of(wide, s) + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0, 1.0

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import plain_python
+from ..offsets import rows_from
 from ..parts.contracts import Optimizer, part
 from ..parts.projections import l1_ball, l1_ball_near
 from ..penalties import L1Ball
@@ -282,7 +283,7 @@ class Learn:
             elif done < len(order):
                 pages, free = more_pages()
                 queue = queue._replace(pages=pages, free=free)
-            rows = rows._replace(targets=rows.targets[done:], weights=rows.weights[done:])
+            rows = rows._replace(targets=rows_from(rows.targets, done), weights=rows.weights[done:])
             queue = queue._replace(eta=queue.eta[done:], bias_eta=queue.bias_eta[done:])
             order = order[done:]
 

@@ -15,6 +15,7 @@ from ..jit.lanes import (
     lane,
     lane_indices,
     load,
+    load_row,
     maximum,
     minimum,
     signed,
@@ -79,7 +80,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
                 total = signed(lam * until_death(table, grid, float(r), abs(at)), at)
                 for f in range(four):
                     space[fallen + U(space[whose + h + f])] = lane(total, f)
-        y, weight = targets[U(k)], weights[U(k)]
+        y, weight = load_row(lanes, targets, k), weights[U(k)]
         margin = P * sum_of(FOUR, s) + b
         g = weight * derivative(loss, margin, y)
         c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
+from ..jit.lanes import load_row
 from ..losses import derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
@@ -313,7 +314,7 @@ def _write_out(number, count, item, old, kept, reg, lam, cell, stride):
 def learn_tracked(rows, order, schedule, method, state):
     """Make FOBOS steps over the rows in ``order``, with the sum of iterates and, if tracked, Bregman differences."""
     indptr, indices, data, targets, weights = rows
-    loss, reg, _, watch, lams = method
+    loss, reg, lanes, watch, lams = method
     eta, tau, omega, decay, key, who, size, tracking, level = schedule
     number, count, item, old, kept, differences = tracking
     cell, bias, clock = state
@@ -334,7 +335,7 @@ def learn_tracked(rows, order, schedule, method, state):
             v = _value(reg, lam * feature_weight(reg, j), cell[at + _V], cell[at + _LAST_B], B)
             level[p - start] = v
             s += v * data[p]
-        g = weights[r] * derivative(loss, P * s + b, targets[r])
+        g = weights[r] * derivative(loss, P * s + b, load_row(lanes, targets, r))
         c, after_B, first, difference = step * g, B + step, U(0), 0.0
         add2, add1, addN, addX, addX0 = 0.0, 0.0, 0.0, 0.0, 0.0
         if tracks_iterates(watch) > 0:

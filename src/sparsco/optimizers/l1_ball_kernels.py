@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from ..jit.lanes import maximum, minimum, where
+from ..jit.lanes import load_row, maximum, minimum, where
 from ..losses import curvature, derivative
 from ..problem.state import n_sums
 from .running_sums import add_gradient, add_intercept
@@ -194,10 +194,11 @@ def learn_ball(rows, order, queue, method, state):
             v = cell[U(indices[p]) * stride + V]
             margin += math.copysign(maximum(abs(v) - theta, 0.0), v) * data[p]
             length += abs(data[p])
-        g = weights[k] * derivative(loss, margin, targets[k])
+        y = load_row(lanes, targets, k)
+        g = weights[k] * derivative(loss, margin, y)
         c, m, curve = eta[k] * g, U(0), 0.0
         if sums > 2:
-            curve = weights[k] * curvature(loss, margin, targets[k])
+            curve = weights[k] * curvature(loss, margin, y)
         n += 1.0
         C += theta
         leaves = not theta + W + abs(c) * length <= far

@@ -19,6 +19,7 @@ import numpy as np
 from ..data.row_sums import largest_eigenvalue
 from ..data.rows import Matrix, add_rows, add_squared_rows, margins, squared_norms
 from ..losses import curvature, derivative
+from ..offsets import of_kernels
 from ..parts.contracts import Optimizer, part
 from ..penalties import prox_all, prox_with_l2
 from ..problem.state import Block, Layout, Problem, Rows, State
@@ -225,7 +226,7 @@ def learn(rows: Rows, order: np.ndarray, schedule: Schedule, method: Any, state:
     """Add gradients at one point, and make a step whenever a mini-batch is full."""
     optimizer, problem, t, omega = schedule
     layout, B, m, width = optimizer.layout, optimizer.batch, problem.m, problem.width
-    targets, weights = rows.targets.reshape(-1, width), rows.weights.reshape(-1, width)
+    targets, weights = of_kernels(rows.targets).reshape(-1, width), rows.weights.reshape(-1, width)
     cells, (_, lanes, bias) = state.cell.reshape(problem.d, -1), layout.views(problem, state)
     smooth = squared_norms(rows.indptr, rows.data, order) + problem.intercept
     smooth *= problem.loss.smoothness * weights[: len(order), :m].max(1)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..data.rows import ask_for_row
 from ..jit.dispatch import U, cast, inlined, kernel
+from ..jit.lanes import load_row
 from ..losses import derivative
 from ..mirrors import (
     Euclidean,
@@ -183,7 +184,7 @@ class StaticDescent(NamedTuple):
 def learn_static(rows, order, schedule, method, state):
     """Make steps v <- v - eta c x over the rows in ``order``, with sums and Bregman differences where watched."""
     indptr, indices, data, targets, weights = rows
-    loss, _, _, watch, _ = method
+    loss, _, lanes, watch, _ = method
     eta, bias_eta, omega, mirror, tracking = schedule
     number, count, item, old, kept, differences = tracking
     cell, bias, clock = state
@@ -196,7 +197,7 @@ def learn_static(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin += primal(mirror, cell[U(indices[p]) * stride + _V]) * data[p]
-        c = weights[k] * derivative(loss, margin, targets[k])
+        c = weights[k] * derivative(loss, margin, load_row(lanes, targets, k))
         total += omega[k]
         first, difference = U(0), 0.0
         if tracks_iterates(watch) > 0:
@@ -359,7 +360,7 @@ class SweptDescent(NamedTuple):
 def learn_swept(rows, order, schedule, method, state):
     """Make composite steps over the rows in ``order``: theta = v - eta c x, then grad Psi of the step."""
     indptr, indices, data, targets, weights = rows
-    loss, reg, _, watch, lams = method
+    loss, reg, lanes, watch, lams = method
     eta, bias_eta, omega, mirror, active, number_active, tracking = schedule
     number, count, item, _, kept, differences = tracking
     cell, bias, clock = state
@@ -373,7 +374,7 @@ def learn_swept(rows, order, schedule, method, state):
         margin = b
         for p in range(start, stop):
             margin += cell[U(indices[p]) * stride + _POWER] * scale * data[p]
-        c = weights[k] * derivative(loss, margin, targets[k])
+        c = weights[k] * derivative(loss, margin, load_row(lanes, targets, k))
         for e in range(n):  # add w_t to the sums
             at = U(active[e]) * stride
             cell[at + _OLD_V] = cell[at + _V]

@@ -29,6 +29,13 @@ from .part import kind_of as kind_of
 from .part import part as part
 
 
+def weighted_moments(targets: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the standard deviation of each column."""
+    total = np.maximum(weights.sum(0), 1e-300)
+    mean = (weights * targets).sum(0) / total
+    return mean, np.sqrt((weights * np.square(targets - mean)).sum(0) / total)
+
+
 class Loss(Contract, kind="loss"):
     """A loss of the margin p = <w, x> + b and the target y, convex in p, averaged over examples.
 
@@ -40,6 +47,9 @@ class Loss(Contract, kind="loss"):
     curved = required("bool", "Whether there is a curvature that a metric can be built from.")
     smoothness_is_bound = default(
         "bool", True, "Whether no curvature exceeds smoothness; else optimizer='auto' is NFTRL."
+    )
+    shifts = default(
+        "bool", False, "Whether only p - y matters: targets y - offset then stand for those with an offset."
     )
     couples = default(
         "bool",
@@ -69,9 +79,19 @@ class Loss(Contract, kind="loss"):
     def refuse(loss: Any, y: np.ndarray) -> None:
         """Raise a ValueError for targets that the loss does not support. By default all are supported."""
 
+    def refuse_offset(loss: Any, offset: np.ndarray) -> None:
+        """Raise a ValueError for offsets that the loss does not support. By default all are supported."""
+
     def resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
         """Return the record with its open scale filled in from the first rows. By default the record itself."""
         return loss
+
+    def moments(
+        loss: Any, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean and the spread of the targets (n, m) of each model, for ``units``; y - offset for offsets."""
+        targets = targets if offset is None or loss.classifies else targets - offset
+        return weighted_moments(targets, weights)
 
     def units(loss: Any, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the initial intercept and the scales of margins and derivatives, for targets of this mean and spread.

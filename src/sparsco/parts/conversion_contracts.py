@@ -47,6 +47,7 @@ class Conversion(Contract, kind="conversion"):
         raise NotImplementedError
 
     finish_runs = default("function or None", None, "finish_runs(runs): the answers of all runs. None: one by one.")
+    sized = default("function or None", None, "sized(runs): models with fewer features. None: there are none.")
 
     def check(self: Any) -> None:
         """Raise a ValueError for invalid constants. By default all are valid."""

@@ -62,7 +62,7 @@ def largest_slope(loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.nd
     """Return a bound on lam_max for any order of the targets: the largest mean of |c x_j| at margin 0, never 0."""
     if not len(matrix.data):
         return loss.smoothness
-    steepest = np.abs(weights * derivative(loss, np.zeros_like(targets), targets)).max(1)
+    steepest = np.abs(weights * derivative(loss, np.zeros(targets.shape), targets)).max(1)
     sums = np.abs(matrix.to_scipy()).T @ steepest
     return float(sums.max() / len(targets)) or loss.smoothness
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..offsets import first_offset, has_offset, with_offset
+
 
 class Targets:
     """The encoding of y for the lanes of a run, which has ``m`` of them."""
@@ -20,11 +22,26 @@ class Targets:
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the target and the weight of each row in each of ``width`` lanes, both as one row after the other."""
-        raise NotImplementedError
+        """Return the target and the weight of each row in each of ``width`` lanes, both as one row after the other.
+
+        Targets with an offset give records with the offset of their row.
+        """
+        if not has_offset(y):
+            return self._encode(y, weights, width, kind)
+        targets, scaled = self._encode(y["y"], weights, width, kind)
+        return with_offset(targets.reshape(len(y), width), first_offset(y)).ravel(), scaled
 
     def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
+        if not has_offset(y):
+            return self._all_models(y, weights)
+        targets, scaled = self._all_models(y["y"], weights)
+        return with_offset(targets, first_offset(y)), scaled
+
+    def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
 
@@ -36,16 +53,13 @@ class Values(Targets):
         self.m = len(range(models)[part])
         self.first, self.columns_of_y = part.start or 0, models
 
-    def encode(
-        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
         targets, scaled = np.zeros((len(y), width), kind), np.zeros((len(y), width), kind)
         targets[:, : self.m] = self._columns(y)[:, self.part]
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()
 
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
+    def _all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shape = len(y), self.models
         return np.broadcast_to(self._columns(y), shape), np.broadcast_to(weights[:, None], shape)
 
@@ -66,9 +80,7 @@ class Classes(Targets):
         self.m = self.signs.shape[1]
         self.first = part.start or 0
 
-    def encode(
-        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
         codes = y.astype(np.int64)
         signs, scales = self.signs[codes], self.weights[codes] * weights[:, None]
         if width == self.m:
@@ -77,8 +89,7 @@ class Classes(Targets):
         targets[:, : self.m], scaled[:, : self.m] = signs, scales
         return targets.ravel(), scaled.ravel()
 
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of every model of the estimator, (n, models), those of other runs included."""
+    def _all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         signs, scales = (table[y.astype(np.int64)] for table in self.everyone)
         return signs, scales * weights[:, None]
 
@@ -93,17 +104,14 @@ class Repeated(Targets):
         self.base, self.copies, self.first = base, copies, base.first
         self.m = base.m * copies
 
-    def encode(
-        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
         out = np.zeros((2, len(y), width), kind)
         for every, part in zip(out, self.base.encode(y, weights, self.base.m, kind), strict=True):
             copies = every[:, : self.m].reshape(len(y), self.copies, self.base.m)
             copies[:] = part.reshape(len(y), 1, self.base.m)
         return out[0].ravel(), out[1].ravel()
 
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of every model of the estimator, once each."""
+    def _all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.base.all_models(y, weights)
 
 
@@ -117,16 +125,13 @@ class OneVsRest(Targets):
     def __init__(self, first: int, m: int, rest: float = -1.0) -> None:
         self.first, self.m, self.rest = first, m, rest
 
-    def encode(
-        self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
         targets, scaled = np.full((len(y), width), -1.0, kind), np.zeros((len(y), width), kind)
         targets[:, : self.m] = self._signs(y, self.first, self.m)
         scaled[:, : self.m] = weights[:, None]
         return targets.ravel(), scaled.ravel()
 
-    def all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of a model for every class in y, (n, models)."""
+    def _all_models(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         signs = self._signs(y, 0, int(y.max(initial=0)) + 1)
         return signs, np.broadcast_to(weights[:, None], signs.shape)
 

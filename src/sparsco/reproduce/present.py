@@ -86,11 +86,27 @@ def as_blocks(experiment: Experiment, cells: Sequence[Cell], results: Results) -
 
 def write_report(path: str | Path, shown: Sequence[tuple[Experiment, Sequence[Cell], Results]]) -> Path:
     """Write one HTML file for one or more experiments."""
-    title = "sparsco reproduces " + (shown[0][0].key if len(shown) == 1 else f"{len(shown)} tables and figures")
-    blocks = [html.text(LEGEND)]
+    blocks = list[str]()
+    if len(shown) > 1:
+        blocks.append(html.table(("table or figure", "", "cells"), [_overview(*each[:2]) for each in shown]))
+    blocks.append(html.text(LEGEND))
     for experiment, cells, results in shown:
         blocks += as_blocks(experiment, cells, results)
-    return html.write(path, title, blocks)
+    return html.write(path, headline(shown), blocks)
+
+
+def headline(shown: Sequence[tuple[Experiment, Sequence[Cell], Results]]) -> str:
+    """Return the outcome of some experiments in one sentence."""
+    what = shown[0][0].key if len(shown) == 1 else f"{len(shown)} tables and figures"
+    judged = [cell for _, cells, _ in shown for cell in cells if cell.verdict in (AGREES, DIFFERS)]
+    if not judged:
+        return f"{what} of the papers, run again"
+    agree = sum(cell.verdict == AGREES for cell in judged)
+    return f"{what}: {agree} of {len(judged)} published figures agree with ours"
+
+
+def _overview(experiment: Experiment, cells: Sequence[Cell]) -> tuple[str, str, str]:
+    return experiment.key, experiment.title, tally(cells)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------

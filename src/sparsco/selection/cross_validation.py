@@ -18,7 +18,7 @@ from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.margins import has_probabilities
 from ..estimators.sklearn import SparseClassifier, SparseRegressor
-from ..estimators.views import Viewed
+from ..estimators.views import NOT_FITTED, Shown, Viewed
 from ..metrics.selection import kappa_of_sizes
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -63,7 +63,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, offset: Any = None) -> Self:
         """Learn the paths of all folds and of all rows, choose a strength by the losses of the folds, and return self.
 
         Parameters
@@ -76,13 +76,15 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             The weight of each row, at least 0.
         groups : array of shape (rows,), optional
             The group of each row; rows of one group are never learned and judged by in the same fold.
+        offset : array of shape (rows,), optional
+            A number for each row that is added to its margin, such as the logarithm of an exposure.
 
         Returns
         -------
         self
         """
         template = self._template()
-        strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight)
+        strengths, rows = strengths_of(self.alphas, self.n_alphas, self.eps), (X, y, sample_weight, offset)
         folds = functools.partial(self._folds, X, groups)
         with pool_of(self) as pool, steps_shown(type(self).__name__, template.verbose):
             mixtures = mixtures_of(self.l1_ratio, template)
@@ -166,6 +168,14 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             self.path_.solved[k] = found.refined(self.path_.solved[k])
             refined.add(k)
 
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the chosen strength, and the model of it."""
+        if not self.__sklearn_is_fitted__():
+            return Shown(NOT_FITTED)
+        chosen, folds = self.best_estimator_.shown(), len(self.fold_losses_)
+        how = f"alpha={self.alpha_:.4g}, chosen of {len(self.path_)} strengths by {folds} folds"
+        return chosen._replace(state=f"{chosen.state.partition(';')[0]}; {how}")
+
     # ---- the chosen model ------------------------------------------------------------------------------------------
 
     @property
@@ -190,10 +200,14 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions of the chosen model."""
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the predictions of the chosen model; ``offset`` is added to the margins."""
         self._checked(X)
-        return self.best_estimator_.predict(X)
+        return self.best_estimator_.predict(X, offset)
+
+    def _scored(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
+        self._checked(X)
+        return self.best_estimator_.score(X, y, sample_weight, offset)
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
@@ -291,16 +305,20 @@ class SparseClassifierCV(ClassifierMixin, CrossValidated):
 
     _kind = SparseClassifier
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of rows whose label is predicted."""
+        return self._scored(X, y, sample_weight, offset)
+
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins: one column per class, or one value per row for two classes."""
         self._checked(X)
-        return self.best_estimator_.decision_function(X)
+        return self.best_estimator_.decision_function(X, offset)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the probabilities of the classes, (rows, classes)."""
         self._checked(X)
-        return self.best_estimator_.predict_proba(X)
+        return self.best_estimator_.predict_proba(X, offset)
 
 
 class SparseRegressorCV(RegressorMixin, CrossValidated):
@@ -326,6 +344,10 @@ class SparseRegressorCV(RegressorMixin, CrossValidated):
     """
 
     _kind = SparseRegressor
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """Return the share of variance explained (R^2) of the predictions."""
+        return self._scored(X, y, sample_weight, offset)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -15,6 +15,7 @@ from ..estimators.converted import Converted
 from ..estimators.fit_state import Phase
 from ..estimators.parameters import check_parameters, new_runs, tolerance
 from ..estimators.passes import counted_rows, order_of_pass, run_passes
+from ..offsets import numbers_of
 from ..penalties import RATIOS
 from ..util.progress import step
 from ..util.threads import Pool, aside
@@ -53,14 +54,14 @@ class _Job:
 
 
 def learn_folds(
-    whole: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], Folds], passes: int, pool: Pool
+    whole: Any, rows: tuple[Any, ...], folds: Callable[[np.ndarray, int], Folds], passes: int, pool: Pool
 ) -> Found:
     """Learn the paths of all folds and of all rows; ``whole`` is the learner of all rows, with its strengths."""
     check_parameters(whole)
     matrix, y, weights = whole.check_rows(*rows, reset=True)
     placed, codes, weights = whole.begin_rows(matrix, y, weights, phase=Phase.STREAM)
     seed = whole.fit_state.runs[0].seed
-    found = folds(codes if whole.classifies else np.zeros(len(y)), seed)
+    found = folds(numbers_of(codes) if whole.classifies else np.zeros(len(y)), seed)
     own = np.ones(len(y)) if weights is None else weights
     # the strengths, which the folds share, are computed from the first rows of all
     first = order_of_pass(counted_rows(len(y), weights), seed, whole.shuffle, 0)[:PILOT_ROWS]

@@ -20,7 +20,7 @@ from ..estimators.margins import has_probabilities
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
 from ..estimators.sklearn import SparseClassifier, as_estimator
-from ..estimators.views import Viewed
+from ..estimators.views import NOT_FITTED, Shown, Viewed, under_way
 from ..util.progress import step, steps_shown
 from ..util.threads import Threads, aside
 from .judging import Judged, Unseen, judged, judged_before
@@ -86,12 +86,30 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     ([1, 2], [3, 7])
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the models of all strengths from rows X and targets y, and return the path."""
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the sizes of the models, and the chosen one."""
+        path = self.fit_state.model
+        if path is None:
+            return under_way(self.fit_state.examples) if self.fit_state.is_fitted else Shown(NOT_FITTED)
+        sizes = path.nonzeros
+        state = (
+            f"{len(path)} strengths with {sizes.min():,} to {sizes.max():,} of {path.shell.n_features_in_:,} features"
+        )
+        if not path.is_judged:
+            return Shown(state)
+        alpha = path.choose(self.choose)
+        chosen = path.model(alpha).shown()
+        return chosen._replace(state=f"{state}; alpha={alpha:.4g} is chosen, {chosen.state.partition(';')[0]}")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Learn the models of all strengths from rows X and targets y, and return the path.
+
+        ``offset`` has a number for each row that is added to its margin, such as the logarithm of an exposure.
+        """
         with unchanged_on_error(self):
             learner: Any = as_estimator(self.new_learner())
             check_parameters(learner)
-            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=True)
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, offset, reset=True)
             placed, codes, weights = learner.begin_rows(matrix, y, weights)
             self._begin(learner, self._share(len(y)))
             own = np.ones(len(y)) if weights is None else weights
@@ -135,7 +153,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         )
         return np.sort(np.concatenate(learned))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
         """Learn the rows in their order, and return the path; the first call of a classifier must name all classes."""
         state = self.fit_state
         if state.phase is Phase.FINISHED:
@@ -147,7 +165,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             if first:
                 self._begin(learner, self._share(None))
             self._fit.learner = learner
-            matrix, y, weights = learner.check_rows(X, y, sample_weight, reset=first, grows=True)
+            matrix, y, weights = learner.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
             named = iter([classes])
             for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False):
                 self._fit.judged += judged_before(learner, Unseen.of(learner, to_judge))
@@ -156,23 +174,23 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the predictions of ``model_``."""
-        return self.model_.predict(X)
+    def predict(self, X: Any, offset: Any = None) -> np.ndarray:
+        """Return the predictions of ``model_``; ``offset`` is added to the margins."""
+        return self.model_.predict(X, offset)
 
     @available_if(_classifies)
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the margins of ``model_``: one column per class, or one value per row for two classes."""
-        return self.model_.decision_function(X)
+        return self.model_.decision_function(X, offset)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the probabilities of ``model_``, (rows, classes)."""
-        return self.model_.predict_proba(X)
+        return self.model_.predict_proba(X, offset)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """Return the accuracy of ``model_``, or its coefficient of determination for a regression."""
-        return self.model_.score(X, y, sample_weight)
+        return self.model_.score(X, y, sample_weight, offset)
 
     @property
     def n_features_in_(self) -> int:

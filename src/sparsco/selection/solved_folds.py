@@ -23,6 +23,7 @@ from ..estimators.parameters import LEAST_RATIO, check_parameters, ratio_of, tol
 from ..estimators.part_names import named
 from ..estimators.passes import counted_rows
 from ..losses import value
+from ..offsets import numbers_of
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
 from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
@@ -142,7 +143,7 @@ class SolvedFolds:
     """The folds of some rows, and the rows as a whole, to be solved along strengths."""
 
     def __init__(
-        self, learner: Any, rows: tuple[Any, Any, Any], folds: Callable[[np.ndarray, int], Folds], pool: Pool
+        self, learner: Any, rows: tuple[Any, ...], folds: Callable[[np.ndarray, int], Folds], pool: Pool
     ) -> None:
         """Check the rows, and deal them into folds; the first rows fix the scale of the loss."""
         matrix, y, weights = learner.check_rows(*rows, reset=True)
@@ -152,7 +153,7 @@ class SolvedFolds:
         state.feed(placed, codes, own, counted_rows(len(y), weights)[:PILOT_ROWS], False, learner.n_jobs)
         self.runs, self.learner, self.pool = state.begun(), learner, pool
         self.standardize = learner.standardize is True or learner.standardize is np.True_
-        found = folds(codes if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
+        found = folds(numbers_of(codes) if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
         sums = column_sums(placed.indptr[:-1], placed.indptr[1:], placed.indices, placed.data, placed.d)
         self.units = units_of(*sums, len(y)) if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)

@@ -15,7 +15,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..jit.dispatch import U, kernel
+from ..jit.dispatch import U, inlined, kernel
+
+SWEEPS = 100
+"""The most sweeps over the weights of a model."""
+MOST_DAMPING = 1e4
+"""The largest factor of the curvatures after which no further step is tried."""
+SLOW, FAR = 0.3, 30.0
+"""Steps are slow if one lowers the objective by more than this share of what the step before did.  The end is far if a
+step lowers it by this many times what the last step may."""
 
 
 @kernel
@@ -106,8 +114,8 @@ def descend(
     return db, sweeps
 
 
-@kernel
-def descend_gram(G, q, w, pen, low, high, share, least, max_sweeps):
+@inlined
+def sweep_gram(G, q, w, pen, low, high, share, least, max_sweeps):
     """Minimise <q, dw> + dw^T G dw / 2 + sum_j pen_j |w_j| for a small G and low <= w <= high.
 
     q is kept equal to the gradient at w.  Sweeps cover the weights that are not zero until these converge, then all.
@@ -135,6 +143,12 @@ def descend_gram(G, q, w, pen, low, high, share, least, max_sweeps):
             full = True
         else:
             full = False
+
+
+@kernel
+def descend_gram(G, q, w, pen, low, high, share, least, max_sweeps):
+    """Minimise the model of ``sweep_gram``."""
+    sweep_gram(G, q, w, pen, low, high, share, least, max_sweeps)
 
 
 def no_bounds(k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -16,17 +16,12 @@ import numpy as np
 from ..losses import Squared, curvature, derivative, value
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
-from .descent import descend, descend_gram, no_bounds
+from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
 
 LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound."""
-SWEEPS = 100
-_MOST_DAMPING = 1e4
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
-_SLOW, _FAR = 0.3, 30.0
-"""Steps are slow if one lowers the objective by more than this share of what the step before did.  The end is far if a
-step lowers it by this many times what the last step may."""
 _LAST_SWEEP = 0.05
 """The change of the last sweep of a step, as a share of the fall of the objective that ends the steps."""
 
@@ -91,6 +86,8 @@ class ElasticNetSolver:
         self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
         self.g = np.empty(X.d)
+        self._nothing: tuple[float, np.ndarray, np.ndarray] | None = None
+        """Intercept, margins and gradient of the model without features, once they are known."""
         self._prepare()
         if start is None:
             self.restart()
@@ -103,20 +100,24 @@ class ElasticNetSolver:
     def restart(self) -> None:
         """Go back to the model without features, with the best intercept."""
         self.w, self.b = np.zeros(self.X.d), 0.0
+        if self._nothing is not None:
+            self.b, self.p, self.g = self._nothing[0], self._nothing[1].copy(), self._nothing[2].copy()
+            return
         self.p = np.zeros(self.X.n) + self.examples.offset
         none = np.empty(0, np.int64)
         if self.intercept:
             self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
         self._differentiate()
+        self._nothing = self.b, self.p.copy(), self.g.copy()
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
-        self.examples = examples
+        self.examples, self._nothing = examples, None
         self.restart()
 
     def start_at(self, examples: Examples, w: np.ndarray, b: float) -> None:
         """Replace the examples, and go to these weights and this intercept."""
-        self.examples, self.w, self.b = examples, w.copy(), b
+        self.examples, self.w, self.b, self._nothing = examples, w.copy(), b, None
         self.p = np.full(self.X.n, b)
         add_columns(self.X.first, self.X.rows, self.X.x, self.w, self.p)
         self.p += examples.offset
@@ -211,7 +212,7 @@ class ElasticNetSolver:
                 if self._renewed():
                     continue
                 damping *= 4.0
-                if damping > _MOST_DAMPING:
+                if damping > MOST_DAMPING:
                     break
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
@@ -335,7 +336,7 @@ class DenseSolver(ElasticNetSolver):
 
     def _accepted(self, fall: float, least: float) -> None:
         self._is_fresh = isinstance(self.examples.loss, Squared)
-        if fall > max(_SLOW * self._last_fall, _FAR * least) and not self._is_fresh:
+        if fall > max(SLOW * self._last_fall, FAR * least) and not self._is_fresh:
             self._gram = None
         self._last_fall = fall
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import curvature, derivative, value
-from .descent import descend_gram, no_bounds
-from .elastic_net import LEAST_CURVATURE, SWEEPS, Accuracy, Gram, every_row, gram_of
+from .descent import SWEEPS, descend_gram, no_bounds
+from .elastic_net import LEAST_CURVATURE, Accuracy, Gram, every_row, gram_of
 
 _SCALES = 0.7, 1.4
 """A Gram matrix serves as long as the sum of the curvatures is between these multiples of its own."""

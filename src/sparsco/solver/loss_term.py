@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import curvature, derivative, value
+from ..offsets import spread_of
 from .smoothing import envelope
 
 _FIRST_WIDTH = 0.1
@@ -89,7 +90,7 @@ class LossTerm:
 
     def far(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return how far each intercept b may be from its optimum, about; a shift of all targets changes nothing."""
-        return np.ptp(self.y, axis=0) + np.abs(P - b).max(0)
+        return spread_of(self.y) + np.abs(P - b).max(0)
 
     def dual(self, scale: float, slopes: np.ndarray) -> float:
         """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import EpsilonInsensitive, Hinge, Quantile
+from ..offsets import WithOffset
 
 WIDTH = 0.1
 """The width of a parabola, in units of the margins of a classifier, or of the spread of a regression's targets."""
@@ -113,6 +114,8 @@ def smooth(loss: Any, width: float = WIDTH) -> Any:
     """
     if loss.curved:
         return loss
+    if isinstance(loss, WithOffset):
+        return WithOffset(twin) if (twin := smooth(loss.base, width)) is not None else None
     if isinstance(loss, Hinge):
         return SmoothHinge(width)
     if isinstance(loss, Quantile):
@@ -127,6 +130,8 @@ def envelope(loss: Any, width: float) -> Any:
 
     The width is in units of the margins.  A constant is left out.
     """
+    if isinstance(loss, WithOffset):
+        return WithOffset(twin) if (twin := envelope(loss.base, width)) is not None else None
     if isinstance(loss, Hinge):
         return SmoothHinge(width, 0.0)
     if isinstance(loss, Quantile):

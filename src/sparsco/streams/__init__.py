@@ -25,10 +25,12 @@ from .cache import CachedStream, CacheStream, default_folder, is_cache
 from .cache import convert as write_cache
 from .csv_text import CsvStream, first_line
 from .files import Files, is_packed, is_paths, paths_of, plain_suffix
+from .growing import Growing
 from .json_lines import JsonStream
 from .libsvm import LibsvmStream
 from .protocol import Chunk, Position, Stream, StreamError
 from .tables import ArrowFileStream, TableStream, is_table
+from .text import TextStream
 from .texts import FolderStream, LineStream
 from .vw import VWStream
 
@@ -62,6 +64,8 @@ _FORMATS: dict[str, Callable[..., Stream]] = {
     "arrow": lambda files, **options: ArrowFileStream(files, format="arrow", **options),
     "npz": NpzStream,
 }
+_GROWING = ("libsvm", "vw", "csv", "tsv", "jsonl", "text")
+"""The formats of text, which can be read while it grows."""
 
 
 def open_stream(
@@ -160,6 +164,20 @@ def _opened(source: Any, format: str | None, **options: Any) -> Stream:
     return _made(opener, what, format, options)
 
 
+def open_growing(path: str, wait: Callable[[], bool], format: str | None = None, **options: Any) -> TextStream:
+    """Return a stream of the rows of a growing text file, or of standard input ("-"), as they arrive.
+
+    ``wait`` is called whenever nothing has arrived.  It returns True after a pause, and False to end the stream.
+    """
+    files = Growing(path, wait)
+    format = format or _SUFFIXES.get(plain_suffix(path)) or _format_of_line(files.first_line(), files.name(0))
+    if format not in _GROWING:
+        raise ValueError(f"{files.name(0)} is {format}, which cannot be followed: formats are {', '.join(_GROWING)}.")
+    stream = _made(_FORMATS[format], files, format, options)
+    assert isinstance(stream, TextStream)
+    return stream
+
+
 def _made(opener: Callable[..., Stream], what: Any, format: str, options: dict[str, Any]) -> Stream:
     """Return a stream; raise a ValueError for an option that its format does not have."""
     try:
@@ -194,7 +212,11 @@ def _format_of(path: str) -> str:
         return known
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder: give it alone, or a pattern for the files in it.")
-    line = first_line(path)
+    return _format_of_line(first_line(path), path)
+
+
+def _format_of_line(line: bytes, name: str) -> str:
+    """Return the format of a file by its first line."""
     head = line.split()
     if any(b"|" in word for word in head):
         return "vw"
@@ -204,7 +226,7 @@ def _format_of(path: str) -> str:
         return "jsonl"
     if b"\t" in line:
         return "text"
-    raise ValueError(f"{path}: neither its name nor its first line shows its format: give format= (--format).")
+    raise ValueError(f"{name}: neither its name nor its first line shows its format: give format= (--format).")
 
 
 def _is_number(word: bytes) -> bool:

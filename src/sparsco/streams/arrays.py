@@ -21,11 +21,11 @@ _EXAMPLES = 1 << 10
 
 
 class ArrayStream(Pieces):
-    """A stream of the rows of a dense array or a scipy sparse matrix, with targets and weights of their length."""
+    """A stream of the rows of a dense array or a sparse matrix, with targets, weights and offsets of their length."""
 
     format, line = "arrays in memory", "row"
 
-    def __init__(self, X: Any, y: Any = None, weights: Any = None) -> None:
+    def __init__(self, X: Any, y: Any = None, weights: Any = None, offset: Any = None) -> None:
         self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
         if self.X.ndim != 2:
             raise ValueError(f"source has {self.X.ndim} dimensions; it must have 2: one row per example.")
@@ -34,15 +34,19 @@ class ArrayStream(Pieces):
             raise ValueError(f"source has {self.X.shape[1]} columns; at most {MAX_FEATURES} are supported.")
         self.y = np.full(n, np.nan) if y is None else np.asarray(y)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
+        self.offsets = None if offset is None else np.asarray(offset, np.float64)
         self.label_dtype = self.y.dtype
         if self.y.dtype.kind in "biufU":
             self.y = self.y.astype(object if self.y.dtype.kind == "U" else np.float64)
-        for name, array in (("y", self.y), ("weights", self.weights)):
+        for name, array in (("y", self.y), ("weights", self.weights), ("offset", self.offsets)):
             if array is not None and array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
         if self.weights is not None and not np.all(fine := (self.weights >= 0.0) & (self.weights <= LARGEST)):
             at = int(np.argmin(fine))
             raise ValueError(f"weights: row {at + 1} has {self.weights[at]}; weights are finite and not negative.")
+        if self.offsets is not None and not np.all(fine := np.abs(self.offsets) <= LARGEST):
+            at = int(np.argmin(fine))
+            raise ValueError(f"offset: row {at + 1} has {self.offsets[at]}; offsets are finite and at most 1e75.")
         if self.y.dtype.kind == "f" and np.isinf(self.y).any():
             raise ValueError(f"y: row {int(np.argmax(np.isinf(self.y))) + 1} has an infinite target.")
 
@@ -55,7 +59,8 @@ class ArrayStream(Pieces):
                 raise StreamError(f"{self.format}, {self._wild(start)}: {error}") from error
             y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
             end = start + len(y)
-            parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d)
+            offsets = None if self.offsets is None else self.offsets[rows]
+            parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d, offsets=offsets)
             yield Piece(parsed, self.format, {"offset": end}, end)
 
     def _wild(self, start: int) -> str:
@@ -71,23 +76,24 @@ class ArrayStream(Pieces):
 class NpzStream(ArrayStream):
     """A stream of a matrix written by ``scipy.sparse.save_npz``, or of an array ``X`` in an .npz file.
 
-    ``y`` and ``weights`` come from the same file if they are not given.
+    ``y``, ``weights`` and ``offset`` come from the same file if they are not given.
     """
 
     labels_are = "an .npz file has them in an array y beside X, or beside data, indices, indptr, shape and format"
 
-    def __init__(self, files: Files, y: Any = None, weights: Any = None) -> None:
+    def __init__(self, files: Files, y: Any = None, weights: Any = None, offset: Any = None) -> None:
         if len(files.paths) != 1 or files.paths[0] == STDIN:
             raise ValueError("an .npz file is read as a whole: give one, not a list, a pattern or standard input.")
         self.files, self.path = files, files.paths[0]
-        self.has_own = y is not None or weights is not None
+        given = {"y": y, "weights": weights, "offset": offset}
+        self.has_own = any(each is not None for each in given.values())
         try:
             with np.load(self.path, allow_pickle=False) as held:
-                arrays = {name: held[name] for name in ("X", "y", "weights") if name in held}
+                arrays = {name: held[name] for name in ("X", *given) if name in held}
                 X = arrays["X"] if "X" in arrays else sp.load_npz(self.path)
         except (ValueError, KeyError, EOFError) as error:
             raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
-        super().__init__(X, arrays.get("y") if y is None else y, arrays.get("weights") if weights is None else weights)
+        super().__init__(X, *(arrays.get(name) if each is None else each for name, each in given.items()))
         self.format, self.label_dtype = self.path, None
 
     def origin(self) -> Any:
@@ -95,7 +101,7 @@ class NpzStream(ArrayStream):
 
 
 class ExampleStream(Pieces):
-    """A stream of examples (x, y) or (x, y, weight), one at a time, as in River's data sets.
+    """A stream of examples (x, y), (x, y, weight) or (x, y, weight, offset), as in River's data sets.
 
     x is a dict of values by name (a text ``v`` under ``name`` is the feature ``name=v``), a list of tokens, or a tuple
     (columns, values).  A list, or a function that returns a new iterator at each call, can be read more than once.
@@ -118,6 +124,7 @@ class ExampleStream(Pieces):
         self.total = len(source) if isinstance(source, Collection) else None
         self.asked = encoder(hash_bits, seed, signed, names, frozen)
         self._kind: type | None = None
+        self._has_offsets: bool | None = None
         if hash_bits is not None or names is not None:
             self.encoder = self.asked
 
@@ -130,19 +137,23 @@ class ExampleStream(Pieces):
             yield Piece(self._parsed(batch), self.format, {"offset": start}, start)
 
     def _parsed(self, batch: list[Any]) -> Parsed:
-        labels, weights, lengths = [], [], []
+        labels, weights, offsets, lengths = [], [], [], []
         names: list[Any] = []
         values: list[float] = []
         named = None
         for number, example in enumerate(batch, 1):
             try:
                 is_tuple = isinstance(example, Collection) and not isinstance(example, Mapping | str)
-                if not is_tuple or len(example) not in (2, 3):
+                if not is_tuple or len(example) not in (2, 3, 4):
                     raise ValueError(f"it is a {type(example).__name__}: give (x, y), y None where there is no label")
-                x, y, weight = example if len(example) == 3 else (*example, 1.0)
+                x, y, weight, offset = list(example) + [1.0, 0.0][len(example) - 2 :]
                 entries, named = _entries(x)
                 labels.append(self._label(y))
                 weights.append(float(weight))
+                offsets.append(float(offset))
+                if self._has_offsets not in (None, len(example) == 4):
+                    raise ValueError("either all examples have an offset, or none")
+                self._has_offsets = len(example) == 4
                 if (self.encoder is not None) != named and (self.encoder is not None or self.width):
                     raise ValueError("examples must have either names or columns, not a mix of both")
                 if named and self.encoder is None:
@@ -151,20 +162,20 @@ class ExampleStream(Pieces):
                 names += [name for name, _ in entries]
                 values += [value for _, value in entries]
                 lengths.append(len(entries))
-                if not all(abs(value) <= LARGEST for _, value in entries) or not 0.0 <= weights[-1] <= LARGEST:
+                are_fine = all(abs(value) <= LARGEST for _, value in entries) and abs(offsets[-1]) <= LARGEST
+                if not (are_fine and 0.0 <= weights[-1] <= LARGEST):
                     raise ValueError("numbers must be finite and at most 1e75, weights not negative")
             except (TypeError, ValueError) as error:
                 return Parsed.none((number, str(error).rstrip(".")))
         data, ends = np.array(values, np.float64), np.append(0, np.cumsum(lengths))
         y = np.array(labels, object if self._kind is str else np.float64)
-        w = np.array(weights)
+        w, own = np.array(weights), np.array(offsets) if self._has_offsets else None
         if named:
             keys = fingerprints(names, self.asked.seed)
-            return Parsed(
-                len(batch), ends, keys, data, y, w, names_of=lambda entries: [names[k] for k in entries.tolist()]
-            )
+            parsed = Parsed(len(batch), ends, keys, data, y, w, offsets=own)
+            return parsed._replace(names_of=lambda entries: [names[k] for k in entries.tolist()])
         matrix = as_matrix(_csr(data, names, ends))
-        return Parsed(len(batch), matrix.indptr, matrix.indices, matrix.data, y, w, d=matrix.d)
+        return Parsed(len(batch), matrix.indptr, matrix.indices, matrix.data, y, w, d=matrix.d, offsets=own)
 
     def _label(self, y: Any) -> Any:
         kind = str if isinstance(y, str) else float

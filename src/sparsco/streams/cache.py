@@ -27,7 +27,7 @@ from ..util.folders import cache_folder
 from ..util.notices import warn
 from .description import Description, from_json
 from .files import files_of
-from .protocol import Chunk, Position, Stream, StreamError
+from .protocol import Chunk, Position, Stream, StreamError, column_of
 
 VERSION = 2
 MANIFEST, ROWS, NAMES = "manifest.json", "rows.bin", "names.json"
@@ -38,7 +38,7 @@ _PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
 """The regions and lanes of a checksum."""
-_FIELDS = ("indptr", "indices", "data", "y", "weights", "tags", "tag_ends")
+_FIELDS = ("indptr", "indices", "data", "y", "weights", "offsets", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
@@ -141,6 +141,7 @@ class CacheStream(Stream):
             block["first"],
             block["position"],
             block["read"],
+            offsets=held.get("offsets"),
         )
 
 
@@ -192,8 +193,9 @@ class Writer:
             codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
             y = np.array(codes, np.int64)
         arrays = {"indptr": chunk.indptr, "indices": chunk.indices, "data": chunk.data, "y": y}
-        if chunk.weights is not None:
-            arrays["weights"] = chunk.weights
+        arrays |= {
+            name: each for name, each in (("weights", chunk.weights), ("offsets", chunk.offsets)) if each is not None
+        }
         if chunk.tags is not None:
             raw = [tag.encode("utf-8", "surrogateescape") for tag in chunk.tags]
             arrays["tags"] = np.frombuffer(b"".join(raw), np.uint8)
@@ -260,14 +262,14 @@ def joined(chunks: list[Chunk]) -> Chunk:
     """Return several chunks as one."""
     indptr, indices, data, _, _ = stack([chunk.matrix for chunk in chunks])
     last = chunks[-1]
-    weights, tags = None, None
-    if any(chunk.weights is not None for chunk in chunks):
-        each = [np.ones(chunk.rows) if chunk.weights is None else chunk.weights for chunk in chunks]
-        weights = np.concatenate(each)
+    weights = column_of([(chunk.rows, chunk.weights) for chunk in chunks], 1.0)
+    offsets = column_of([(chunk.rows, chunk.offsets) for chunk in chunks], 0.0)
+    tags = None
     if any(chunk.tags is not None for chunk in chunks):
         tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
     y = np.concatenate([chunk.y for chunk in chunks])
-    return Chunk(indptr, indices, data, last.d, y, weights, tags, chunks[0].first, last.position, last.read)
+    rest = y, weights, tags, chunks[0].first, last.position, last.read
+    return Chunk(indptr, indices, data, last.d, *rest, offsets=offsets)
 
 
 class CachedStream(Stream):

@@ -116,8 +116,8 @@ class Column(NamedTuple):
 class Description(NamedTuple):
     """The columns of a table, their roles, and how the names of features become columns of a model.
 
-    ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight`` and ``tag``
-    name the columns with another role.
+    ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight``, ``tag`` and
+    ``offset`` name the columns with another role.
     """
 
     columns: tuple[Column, ...]
@@ -130,6 +130,9 @@ class Description(NamedTuple):
     hash_bits: int | None = None
     seed: int = 0
     signed: bool = True
+    offset: str | None = None
+    logs_offset: bool = False
+    """Whether the offset is the logarithm of its column, such as an exposure."""
 
     @property
     def features(self) -> list[Column]:
@@ -138,8 +141,8 @@ class Description(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns that are read: features, target, weight and tag."""
-        roles = (self.target, self.weight, self.tag)
+        """Return the names of the columns that are read: features, target, weight, tag and offset."""
+        roles = (self.target, self.weight, self.tag, self.offset)
         return [*(column.name for column in self.features), *(name for name in roles if name is not None)]
 
     @property
@@ -181,7 +184,7 @@ class Description(NamedTuple):
             return self
         values: dict[str, list[str]] = {column.name: [] for column in self.columns if column.kind == CATEGORY}
         known = set(names)
-        for name in known:
+        for name in known if values else ():  # words are many, and no category
             at = name.find("=")
             while at >= 0:
                 if name[:at] in values:
@@ -218,6 +221,17 @@ class Description(NamedTuple):
                 by_name[name] = column._replace(kind=kind, missing=how or column.missing, pools=pools)
         found = self._replace(columns=tuple(by_name.values()), target_kind=target_kind, **roles)
         return found if marks is None else found._replace(no_number=tuple(marks[0]), no_category=tuple(marks[1]))
+
+
+def offset_column(given: str | None, columns: Collection[str]) -> tuple[str | None, bool]:
+    """Return the column of an offset, and whether its logarithm is taken.
+
+    >>> offset_column("log(exposure)", ["exposure", "age"]), offset_column("log(a)", ["log(a)"])
+    (('exposure', True), ('log(a)', False))
+    """
+    if given is None or given in columns or not (given.startswith("log(") and given.endswith(")")):
+        return given, False
+    return given[4:-1].strip(), True
 
 
 def spelled(name: str, word: str) -> tuple[str, str | None, bool]:

@@ -239,6 +239,17 @@ def numbers(cells: Any, name: str, marks: Sequence[str] = ()) -> np.ndarray:
     return values
 
 
+def offsets_of(values: np.ndarray, description: Description) -> np.ndarray:
+    """Return the offsets of rows whose cells have these numbers."""
+    if not description.logs_offset:
+        return values
+    if (low := ~(values > 0.0)).any():
+        row = int(np.argmax(low))
+        name = description.offset
+        raise CellError(row, f"column {name!r} has {values[row]:g}, and the offset log({name}) needs numbers above 0")
+    return np.log(values)
+
+
 def booleans(cells: Any, name: str, marks: Sequence[str] = ()) -> np.ndarray:
     """Return a column of booleans as 0 and 1, NaN where one is missing; words such as true and 0 are read."""
     cells = _decoded(cells)

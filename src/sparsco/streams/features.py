@@ -48,6 +48,10 @@ class Vocabulary:
         """Return all names by column."""
         return dict(enumerate(self._names))
 
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        """Return the names of some columns."""
+        return [self._names[column] for column in columns.tolist()]
+
     def settings(self) -> dict[str, Any]:
         """Return the options that columns depend on."""
         return {"frozen": self.frozen, "names": self._began}

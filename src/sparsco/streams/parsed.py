@@ -26,6 +26,7 @@ class Parsed(NamedTuple):
     d: int = 0
     names_of: NamesOf | None = None
     error: tuple[int, str] | None = None
+    offsets: np.ndarray | None = None
 
     @classmethod
     def none(cls, error: tuple[int, str] | None = None) -> Parsed:
@@ -83,6 +84,11 @@ class Pieces(Stream):
     def names(self) -> Mapping[int, str]:
         return {} if self.encoder is None else self.encoder.names
 
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        if isinstance(self.encoder, Vocabulary):
+            return self.encoder.names_of(columns)
+        return super().names_of(columns)
+
     def recall(self, names: Mapping[int, str]) -> None:
         if self.encoder is not None:
             self.encoder.recall(names)
@@ -121,7 +127,8 @@ class Pieces(Stream):
                 (indptr, indices, data), d = self._placed(parsed)
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
-                yield Chunk(indptr, indices, data, d, parsed.y, parsed.weights, parsed.tags, first, position, read)
+                rest = parsed.y, parsed.weights, parsed.tags, first, position, read
+                yield Chunk(indptr, indices, data, d, *rest, offsets=parsed.offsets)
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """Return CSR arrays and the number of features; called in order, since features may be added."""

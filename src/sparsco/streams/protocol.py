@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,8 @@ class Chunk(NamedTuple):
     read: int
     numbers: np.ndarray | None = None
     """The numbers of the rows in the source, where the stream is shuffled."""
+    offsets: np.ndarray | None = None
+    """The offset of each row, which is added to its margin; None if all are zero."""
 
     @property
     def rows(self) -> int:
@@ -54,6 +56,16 @@ class Chunk(NamedTuple):
 def unlabelled(y: np.ndarray) -> np.ndarray:
     """Return which rows of a chunk's ``y`` have no label."""
     return np.array([label is None for label in y.tolist()], bool) if y.dtype.kind == "O" else np.isnan(y)
+
+
+def column_of(parts: Sequence[tuple[int, np.ndarray | None]], fill: float) -> np.ndarray | None:
+    """Return a column of numbers over several parts, with ``fill`` for the rows of parts without it.
+
+    Each part is a number of rows and their column or None.  The result is None if no part has the column.
+    """
+    if all(column is None for _, column in parts):
+        return None
+    return np.concatenate([np.full(rows, fill) if column is None else column for rows, column in parts])
 
 
 class Stream:
@@ -84,6 +96,11 @@ class Stream:
         These are all names in a vocabulary, the first ones with hashing, and none for numbered columns.
         """
         return {}
+
+    def names_of(self, columns: np.ndarray) -> list[str | None]:
+        """Return the names of some features by their index, None where there is none."""
+        names = self.names
+        return [names.get(column) for column in columns.tolist()]
 
     def remarks(self) -> list[str]:
         """Return the reader's own choices of open options, and irregularities, as far as they are known by now."""

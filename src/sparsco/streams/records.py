@@ -12,7 +12,7 @@ import numpy as np
 
 from ..data.rows import LARGEST
 from .description import BOOLEAN, CATEGORY, DATE, INDICATOR, NUMBERS, POOL, REFUSE, TEXT, Column, Description
-from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, text_of
+from .encoding import DAY, WEEKDAYS, CellError, Unknown, entries, no_cell, numbers, offsets_of, text_of
 from .files import needed
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -46,6 +46,20 @@ def record_entries(
     except CellError as wrong:
         raise ValueError(f"x: {wrong.sentence}.") from None
     return names, values
+
+
+def record_offset(record: Mapping[str, Any], description: Description) -> float | None:
+    """Return the offset of a record; None if the table has no column for it."""
+    name = description.offset
+    if name is None:
+        return None
+    if is_missing(record.get(name)):
+        raise ValueError(f"x: column {name!r}, the offset, has no number: every row needs one.")
+    try:
+        cells = needed("pyarrow", "tables").array([record[name]])
+        return float(offsets_of(numbers(cells, name, description.no_number), description)[0])
+    except CellError as wrong:
+        raise ValueError(f"x: {wrong.sentence}.") from None
 
 
 def is_missing(cell: Any) -> bool:

@@ -17,6 +17,20 @@ _SLICE_ROWS, _SLICE_ENTRIES = 1 << 13, 1 << 20
 _KEYS = 1 << 40
 
 
+def order_advice(order: str, repeatable: bool, shuffle: bool) -> str:
+    """Return what to do where rows are not in random order; ``order`` is that of the rows, ``shuffle`` the setting."""
+    if order == "shuffled in groups":
+        return "shuffle the lines of the source (shuf) before you convert it"
+    if not repeatable:
+        return "shuffle the rows before they are piped in (shuf), or give a file"
+    if not shuffle:
+        return "leave shuffling on (no --no-shuffle, shuffle=True)"
+    return (
+        f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines (shuf), or "
+        "train on the output of `sparsco convert`"
+    )
+
+
 class Shuffled(Stream):
     """A stream of another stream's rows in a random order, determined by a seed and the number of the pass.
 
@@ -121,6 +135,7 @@ class Shuffled(Stream):
                 {"shuffled": behind},
                 read * behind // (total or n),
                 numbers[rows],
+                None if chunk.offsets is None else chunk.offsets[rows],
             )
 
 

@@ -26,14 +26,17 @@ from .description import (
     Description,
     checked_missing,
     listed,
+    offset_column,
     spelled,
     to_json,
 )
-from .encoding import CellError, Unknown, categories, entries, kind_of, numbers, with_first_rows
+from .encoding import CellError, Unknown, categories, entries, kind_of, numbers, offsets_of, with_first_rows
 from .features import Hashed, Vocabulary, encoder
 from .parsed import Parsed, Pieces
 from .protocol import Chunk, Position, StreamError
 
+ROLES = ("target", "weight", "tag", "offset")
+"""The roles of columns that are not features."""
 TARGETS = ("target", "label", "y", "class")
 """The names of columns that are the target by default."""
 
@@ -42,7 +45,8 @@ class Tabular(Pieces):
     """A stream of the rows of tables.
 
     ``target`` names the column to predict.  By default it is the one called target, label, y or class; None means no
-    target.  ``weight`` and ``tag`` name other columns with a role.  ``schema`` maps columns to "numbers", "category",
+    target.  ``weight``, ``tag`` and ``offset`` name other columns with a role; the offset "log(exposure)" is the
+    logarithm of the column exposure.  ``schema`` maps columns to "numbers", "category",
     "boolean", "date", "text" or "ignored", and "*" to the kind of all others.  Without "*" these follow from their
     type, in text from their first megabyte.  ``missing`` is what a missing cell becomes: "indicator" (the mean of the
     first rows, and a feature ``name?``), "mean", "zero", or "refuse".  A word of the schema may have its own, as in
@@ -66,6 +70,7 @@ class Tabular(Pieces):
         target: str | None = "auto",
         weight: str | None = None,
         tag: str | None = None,
+        offset: str | None = None,
         schema: Mapping[str, str] | None = None,
         text: str | Sequence[str] | Mapping[str, TextSpec] = (),
         text_options: Mapping[str, Any] | None = None,
@@ -84,6 +89,7 @@ class Tabular(Pieces):
             spelled(name, word)
         texts = [text] if isinstance(text, str) else list(text)
         self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
+        self.offset = offset
         self.text_spec, self.told = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
         self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing, self.given = list(optional), missing, description
@@ -98,6 +104,8 @@ class Tabular(Pieces):
         given = {} if self.given is None else {"description": to_json(self.given)}
         if TEXT in self.asked[3].values():
             given["text"] = [self.text_spec.settings(), {name: spec.settings() for name, spec in self.told.items()}]
+        if self.offset is not None:
+            given["offset"] = self.offset
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
     @property
@@ -140,7 +148,7 @@ class Tabular(Pieces):
             description = description._replace(weight=None)
         if "tag" in self.optional and description.tag not in self.columns:
             description = description._replace(tag=None)
-        roles = [("the target", description.target), ("the weight", description.weight), ("the tag", description.tag)]
+        roles = [(f"the {role}", getattr(description, role)) for role in ROLES]
         for role, name in [*roles, *(("a feature of the model", each.name) for each in description.features)]:
             if name is not None and self.columns.count(name) != 1:
                 how = "has no column" if name not in self.columns else "has two columns"
@@ -159,14 +167,14 @@ class Tabular(Pieces):
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
         tag = None if "tag" in self.optional and tag not in types else tag
-        roles = [("target", target), ("weight", weight), ("tag", tag)]
+        offset, logs_offset = offset_column(self.offset, types)
+        roles = [("target", target), ("weight", weight), ("tag", tag), ("offset", offset)]
         for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
                 there = listed(list(types), 20)
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
-        columns = tuple(
-            self._column(name, type, source) for name, type in types.items() if name not in (target, weight, tag)
-        )
+        with_role = [name for _, name in roles]
+        columns = tuple(self._column(name, type, source) for name, type in types.items() if name not in with_role)
         is_only = sum(each.kind != IGNORED for each in columns) == 1
         columns = tuple(self._with_text(each, is_only) for each in columns)
         kind = NUMBERS
@@ -174,10 +182,10 @@ class Tabular(Pieces):
             kind = spelled(target, schema[target])[0] if target in schema else kind_of(types[target])
             kind = NUMBERS if kind == BOOLEAN else kind
         no_number, no_category = self.marks or (NO_NUMBER, NO_CATEGORY)
-        hashing = {}
+        rest: dict[str, Any] = {"offset": offset, "logs_offset": logs_offset}
         if isinstance(self.encoder, Hashed):
-            hashing = {"hash_bits": self.encoder.bits, "seed": self.encoder.seed, "signed": self.encoder.signed}
-        return Description(columns, target, kind, weight, tag, tuple(no_number), tuple(no_category), **hashing)
+            rest |= {"hash_bits": self.encoder.bits, "seed": self.encoder.seed, "signed": self.encoder.signed}
+        return Description(columns, target, kind, weight, tag, tuple(no_number), tuple(no_category), **rest)
 
     def _with_text(self, column: Column, is_only: bool) -> Column:
         """Return a column of texts with its options; the name of the only column is not put before its features."""
@@ -223,12 +231,15 @@ class Tabular(Pieces):
                 weights = _required(cells(found.weight), found.weight, found)
                 if (weights < 0.0).any():
                     raise CellError(int(np.argmax(weights < 0.0)), f"column {found.weight!r} has a negative weight")
+            offsets = None
+            if found.offset is not None:
+                offsets = offsets_of(_required(cells(found.offset), found.offset, found), found)
         except CellError as wrong:
             return Parsed.none((wrong.row + 1, wrong.sentence))
         tags = None
         if found.tag is not None:
             tags = ["" if tag is None else str(tag) for tag in cells(found.tag).to_pylist()]
-        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of)
+        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of, offsets=offsets)
 
     def _targets(self, column: Any, found: Description) -> np.ndarray:
         name = str(found.target)

@@ -13,7 +13,7 @@ from ..jit.dispatch import U, kernel
 from ..jit.memory import PADDING, always_inlined, peek
 from ..text.fingerprints import fingerprint, to_name
 from .features import encoder
-from .files import Text
+from .files import Block, Text
 from .libsvm import BEYOND, COLON, NEWLINE, SPACE, TAB, shown
 from .numbers import (
     BAD,
@@ -35,6 +35,8 @@ from .protocol import Position
 from .text import TextStream
 
 BAR, QUOTE, CARET, STAR = 124, 39, 94, 42
+INITIAL = "initial"
+"""The name of VW's initial predictions, which stand in no column."""
 _NO_BAR, _HEAD, _TOUCHES, _MANY, _INITIAL, _WEIGHT, _VALUE, _SCALE, _HUGE = range(1, 10)
 _SCALE_TEXT = re.compile(rb"\|[^ \t\n|:]*:([^ \t\n|]*)")
 _SENTENCES = {
@@ -43,7 +45,8 @@ _SENTENCES = {
     _TOUCHES: "{token} touches the bar, which makes it a tag and leaves no label: put a space before the |, "
     "or a ' before a tag",
     _MANY: "{token} is one word too many before the bar: write at most a label, an importance and a tag",
-    _INITIAL: "{token} is an initial prediction, which is not supported: leave it out",
+    _INITIAL: "{token} is an initial prediction, and the first row has none: give offset=True (--offset initial), "
+    "or write 0 as that of the first row",
     _WEIGHT: "{token} is not an importance: it must be a number from 0 on",
     _VALUE: "{token} has no finite number behind its colon: write name or name:value",
     _SCALE: "{token} has no finite number behind its colon: write |namespace or |namespace:scale",
@@ -56,8 +59,9 @@ class VWStream(TextStream):
 
     A feature's name is ``namespace^name``, or the name alone in a namespace without one.  ``quadratic`` are pairs of
     namespaces by their first letters, as VW's ``-q``: ``["ab"]`` adds ``a...^x*b...^y`` for all pairs, ``["::"]`` for
-    all pairs of features.  Repeated features are summed.  Rows without a label have NaN.  Columns are those of a
-    growing vocabulary, or hashed with ``hash_bits``.
+    all pairs of features.  ``offset`` says whether the third number before the bar, VW's initial prediction, is the
+    offset of a row; None: if the first row has one.  Repeated features are summed.  Rows without a label have NaN.
+    Columns are those of a growing vocabulary, or hashed with ``hash_bits``.
     """
 
     format = "vw"
@@ -67,6 +71,7 @@ class VWStream(TextStream):
         files: Any,
         *,
         quadratic: Sequence[str] = (),
+        offset: bool | str | None = None,
         hash_bits: int | None = None,
         seed: int = 0,
         signed: bool = True,
@@ -85,17 +90,29 @@ class VWStream(TextStream):
         self._initials: set[int] = set()
         """The initials of the namespaces seen, if there are pairs."""
         self._is_read = False
+        if offset not in (None, True, False, INITIAL):
+            raise ValueError(f"offset={offset!r}: VW text has no columns; it is True ('{INITIAL}') or False.")
+        self.asked_offset = self.has_offsets = None if offset is None else bool(offset)
 
     def settings(self) -> dict[str, Any]:
-        return {"quadratic": self.pairs.tolist()}
+        asked = {} if self.asked_offset is None else {"offset": self.asked_offset}
+        return {"quadratic": self.pairs.tolist()} | asked
+
+    def prepare(self, block: Block) -> None:
+        """Look whether the first row of the source has an initial prediction, wherever reading begins."""
+        if self.has_offsets is None:
+            begins = not block.file and block.offset <= len(block.text)
+            first = block if begins or not self.repeatable else next(self.files.blocks(self.block_bytes), block)
+            self.has_offsets = _has_initial(bytes(first.text))
 
     def parse(self, text: Text, begins: bool) -> Parsed:
         at, length = U(np.frombuffer(text, np.uint8).ctypes.data), U(len(text))
         lines, _, most = counts(at, length)  # a feature has a blank before it
         indptr, y, weights = np.zeros(lines + 1, np.int64), np.empty(lines), np.empty(lines)
+        bases = np.zeros(lines if self.has_offsets else 0)
         tags, where = np.zeros((lines, 2), np.int32), np.empty((most, 4), np.int32)
         data, scales = np.empty(most), np.empty(0)
-        arrays = indptr, where, data, y, weights, tags
+        arrays = indptr, where, data, y, weights, bases, tags
         rows, size, hard, scaled, longest, code, place = parse_vw(at, length, LARGEST, scales, *arrays)
         if hard and scaled and not code:  # numbers that are not read yet cannot be multiplied
             scales = np.empty(most)
@@ -103,10 +120,10 @@ class VWStream(TextStream):
         if code:
             may_be_more = bool(hard or scaled or len(self.pairs))
             return self.first_wrong(text, place, _sentence(code, bytes(text), place), may_be_more)
-        indptr, y, weights, tags = indptr[: rows + 1], y[:rows], weights[:rows], tags[:rows]
+        indptr, y, weights, bases, tags = indptr[: rows + 1], y[:rows], weights[:rows], bases[:rows], tags[:rows]
         where, data = where[:size], data[:size]
         if hard:
-            for values in (y, weights, data, scales[:size]):
+            for values in (y, weights, bases, data, scales[:size]):
                 unbox(values, text)
             if scaled:
                 data = data * scales[:size]
@@ -116,6 +133,7 @@ class VWStream(TextStream):
             indptr, where, data = self._with_pairs(at, indptr, where, data)
         if hard or scaled or len(self.pairs):
             wild = any_by_row(indptr, ~(np.abs(data) <= LARGEST)) | (np.abs(y) > LARGEST) | (weights > LARGEST)
+            wild |= np.abs(bases) > LARGEST if self.has_offsets else False
             wrong = [Parsed.wrong_row(text, wild, "the row has " + BEYOND)] if wild.any() else []
             wrong += _huge_scales(bytes(text)) if hard and scaled else []
             if wrong:
@@ -132,6 +150,7 @@ class VWStream(TextStream):
             weights,
             [to_name(bytes(text[start:stop])) for start, stop in tags.tolist()] if tags.any() else None,
             names_of=lambda entries: [_name(text, where, entry) for entry in entries.tolist()],
+            offsets=bases if self.has_offsets else None,
         )
 
     def pieces(self, place: Position) -> Iterator[Piece]:
@@ -163,6 +182,14 @@ def _huge_scales(text: bytes) -> list[Parsed]:
         if not abs(float(scale[1])) <= LARGEST:
             return [Parsed.none((text.count(b"\n", 0, scale.start()) + 1, "the row has " + BEYOND))]
     return []
+
+
+def _has_initial(text: bytes) -> bool:
+    """Return whether the first row of a text has a third number before its bar."""
+    first = next((line for line in text.split(b"\n") if line.strip()), b"")
+    head = first.partition(b"|")[0]
+    words = head.split() if head[-1:] in (b" ", b"\t") else head.split()[:-1]  # a word that touches the bar is a tag
+    return len([word for word in words if not word.startswith(b"'")]) > 2
 
 
 def _name(text: Text, where: np.ndarray, entry: int) -> str:
@@ -197,11 +224,12 @@ def next_delimiter(base: Any, stops: Any) -> Any:
 
 
 @kernel
-def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
+def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, bases, tags):
     """Parse all rows of a text that ends with a newline; ``where`` gets the ends of each entry's namespace and name.
 
     An entry without a name has -1 - k for the k-th such of its namespace.  Values are multiplied by their namespace's
-    scale; if ``scales`` has room, the scales are stored beside them instead.
+    scale; if ``scales`` has room, the scales are stored beside them instead.  ``bases`` gets initial predictions; if it
+    has no room, they must be zero.
     """
     p, end, one = at, at + size, U(1)
     row, entry, hard, scaled, longest = 0, 0, 0, False, 0
@@ -241,7 +269,9 @@ def parse_vw(at, size, largest, scales, indptr, where, data, y, weights, tags):
                         return row, entry, hard, scaled, longest, _WEIGHT, np.int64(first - at)
                     weights[U(row)] = value
                 elif words == 2:
-                    if value != 0.0:
+                    if bases.size:
+                        bases[U(row)] = value
+                    elif value != 0.0:
                         return row, entry, hard, scaled, longest, _INITIAL, np.int64(first - at)
                 else:
                     return row, entry, hard, scaled, longest, _MANY, np.int64(first - at)

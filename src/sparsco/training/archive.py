@@ -32,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import __version__
+from ..offsets import has_offset, records_of
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
 from ..util.attributes import Restored, add_attributes
@@ -200,6 +201,8 @@ class _Encoder:
         return {"object": name, "state": [[key, self.encode(value)] for key, value in (state or {}).items()]}
 
     def _encode_array(self, x: np.ndarray) -> Any:
+        if has_offset(x):
+            return {"targets": [self.encode(np.ascontiguousarray(x[name])) for name in ("y", "offset")]}
         if x.dtype.kind in "UO":
             return {"strings": self.encode(x.ravel().tolist()), "shape": x.shape, "of": x.dtype.kind}
         if id(x) not in self._places:
@@ -224,6 +227,7 @@ class _Decoder:
             "tuple": lambda x: tuple(self.decode(x["tuple"])),
             "slice": lambda x: slice(*self.decode(x["slice"])),
             "array": lambda x: self._arrays[x["array"]],
+            "targets": lambda x: records_of(*self.decode(x["targets"])),
             "csr": self._csr,
             "class": lambda x: class_of(x["class"]),
             "same": lambda x: self._objects[x["same"]],

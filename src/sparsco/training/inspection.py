@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.crosses import Crossed
 from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
 from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off
@@ -44,7 +45,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "rows": trained.rows,
         "passes": int(model.n_iter_),
         "seconds": round(trained.seconds, 3),
-        "features": int(model.n_features_in_),
+        "features": _feature_count(model),
         "nonzeros": int(model.n_nonzero_),
         "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
@@ -93,6 +94,12 @@ def _trimmed_in_words(trimmed: Mapping[str, Any]) -> str:
     had = f", {trimmed['selected_left']:,} of them with a weight" if trimmed["selected_left"] else ""
     when = f"the first after example {trimmed['first_at']:,}, the last after {trimmed['last_at']:,}"
     return f"trimmed: {trimmed['left']:,} features have left{had}, {times}, {when}"
+
+
+def _feature_count(model: Any) -> int:
+    """Return the number of features: columns, and crosses where there are any."""
+    features = model.fit_state.features
+    return len(features) if isinstance(features, Crossed) else int(model.n_features_in_)
 
 
 def as_text(outcome: Mapping[str, Any]) -> str:
@@ -253,7 +260,7 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
     """Return a model file as a dict of numbers and words that JSON can hold."""
     described = {
         "task": content["task"],
-        "features": content["n_features"],
+        "features": len(used_columns(content)) if content["features"] == "crossed" else content["n_features"],
         "selected": len(np.unique(content["coef"]["columns"])),
         "nonzeros": content["summary"]["nonzeros"],
         "loss": str(content["loss"]),

@@ -9,13 +9,15 @@ import numpy as np
 
 from ..data.rows import Matrix, stack
 from ..estimators.linear import LinearModel
+from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Keyed, Vocabulary
 from ..streams.parsed import Pieces
+from ..streams.protocol import column_of, unlabelled
 from ..streams.texts import LabelledTexts
 
-IN_DESCRIPTION = ("target", "weight", "tag", "schema", "missing", "missing_values", "text", "text_options")
+IN_DESCRIPTION = ("target", "weight", "tag", "offset", "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
@@ -28,30 +30,30 @@ class LabelledRows(NamedTuple):
     weights: np.ndarray | None
     numbers: np.ndarray | None = None
     """The numbers of the rows in the source, if they are in another order."""
+    offsets: np.ndarray | None = None
+    """The offset of each row; None if all are zero."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> LabelledRows:
         """Return all rows of a chunk."""
-        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers)
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers, chunk.offsets)
 
     def cut(self, start: int, stop: int) -> LabelledRows:
         """Return rows start, ..., stop - 1; nothing is copied."""
         first, last = self.matrix.indptr[start], self.matrix.indptr[stop]
         indptr = self.matrix.indptr[start : stop + 1] - first
         rows = Matrix(indptr, self.matrix.indices[first:last], self.matrix.data[first:last], self.matrix.d)
-        own = [None if each is None else each[start:stop] for each in (self.weights, self.numbers)]
+        own = [None if each is None else each[start:stop] for each in self[2:]]
         return LabelledRows(rows, self.y[start:stop], *own)
 
     @classmethod
     def joined(cls, parts: list[LabelledRows]) -> LabelledRows:
         """Return the rows of several parts, one below the other."""
-        weights = None
-        if any(part.weights is not None for part in parts):
-            every = [np.ones(len(part.y)) if part.weights is None else part.weights for part in parts]
-            weights = np.concatenate(every)
+        weights = column_of([(part.rows, part.weights) for part in parts], 1.0)
+        offsets = column_of([(part.rows, part.offsets) for part in parts], 0.0)
         numbers = [part.numbers for part in parts if part.numbers is not None]
         rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
-        return cls(*rows, np.concatenate(numbers) if numbers else None)
+        return cls(*rows, np.concatenate(numbers) if numbers else None, offsets)
 
     @property
     def rows(self) -> int:
@@ -94,6 +96,34 @@ def labels(y: np.ndarray) -> np.ndarray:
     return whole if np.array_equal(whole, y) else y
 
 
+def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
+    """Return labels with the offsets of their rows, if there are some, as estimators take them."""
+    return y if offsets is None else with_offset(y, offsets)
+
+
+def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> None:
+    """Raise a ValueError for rows without a label, and for labels that are not among the classes.
+
+    ``first`` is the number of the first row, and ``hint`` says where labels are found.
+    """
+    y = part.y
+    numbers = first + np.arange(part.rows) if part.numbers is None else part.numbers
+    missing = unlabelled(y)
+    if missing.any():
+        raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint or 'every row must have one'}.")
+    if classes is not None:
+        unknown = ~np.isin(y, classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
+        for label in classes if y.dtype.kind != "O" else ():
+            unknown &= y != label
+        if unknown.any():
+            at = int(unknown.argmax())
+            label = labels(y[at : at + 1]).tolist()[0]
+            raise ValueError(
+                f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: name all "
+                "classes (--classes), or accept new ones (--classes any)."
+            )
+
+
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
     own = ("cache", *(IN_DESCRIPTION if stream.description is not None else ()))
@@ -102,15 +132,18 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
 
 
-def describe(model: Any, stream: Stream) -> None:
-    """Give a model the description of the table that it has learned, if it was one, and the names of its features."""
+def describe(model: Any, stream: Stream, columns: int | None = None) -> None:
+    """Give a model the description of the table that it has learned, if it was one, and the names of its features.
+
+    ``columns`` is their number, where the stream has been read further than the model has learned.
+    """
     description = stream.description
     if description is None or not isinstance(model, LinearModel):
         return
     names = stream.names if by_name(stream) else {}
-    every = [*names.values()]
-    known = None if model.fit_state.has_names or not every else names if is_keyed(stream) else every
-    model.describe(description.learned(every), known)
+    every = [names[column] for column in sorted(names)][:columns]
+    is_named = by_name(stream) and not model.fit_state.has_names
+    model.describe(description.learned(every), None if not is_named else names if is_keyed(stream) else every)
 
 
 def is_keyed(stream: Stream) -> bool:

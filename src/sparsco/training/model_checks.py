@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data.cross_rules import Cross
+from ..data.crosses import CHILD, Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..error_control.scores import StabilityPaths
 from ..estimators.linear import LinearModel
@@ -17,8 +19,8 @@ from ..parts.part import is_record
 from ..streams.description import KINDS, MISSING_AS, Column, Description
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
-FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names}
-_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32}
+FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names, "crossed": Crossed}
+_LIMITS = {"columns": 1 << 32, "seen": 1 << 62, "names": 1 << 32, "crossed": 1 << 62}
 """The largest number of features of each kind."""
 
 
@@ -30,6 +32,7 @@ def check(content: Mapping[str, Any]) -> None:
     _must(type(width) is int and 0 <= width <= _LIMITS[content["features"]], "its number of features is impossible")
     outputs = _check_weights(content["coef"], content["intercept"], width)
     _check_names(content, width)
+    _check_crosses(content)
     _check_sizes(content, width, outputs)
     _check_intervals(content, width, outputs)
     _check_figures(content)
@@ -199,6 +202,41 @@ def _check_names(content: Mapping[str, Any], width: int) -> None:
     elif column_names is not None:
         _must(isinstance(column_names, np.ndarray) and column_names.shape == (width,), "its number of names is wrong")
         _must(all(type(name) is str for name in column_names.tolist()), "names of its columns are not strings")
+
+
+def _check_crosses(content: Mapping[str, Any]) -> None:
+    """Raise an error if the columns that crosses are made of do not fit; only models with crosses have them."""
+    stored = content.get("crosses")
+    _must((stored is not None) == (content["features"] == "crossed"), "it has crosses, or none, of other features")
+    if stored is None:
+        return
+    _must(isinstance(stored["asked"], Cross) and type(stored["by_name"]) is bool, "its crosses are wrong")
+    parents, names, members = stored["parents"], stored["names"], stored["members"]
+    for array, kind in ((parents, np.int64), (members, np.uint64), (stored["keys"], np.uint64)):
+        is_array = isinstance(array, np.ndarray) and array.dtype == kind and array.shape == (len(names),)
+        _must(is_array, "the columns of its crosses do not fit")
+    _must(all(name is None or type(name) is str for name in names), "the columns of its crosses do not fit")
+    is_ascending = not len(parents) or (parents[0] >= 0 and (np.diff(parents) > 0).all())
+    _must(is_ascending and (not len(parents) or parents[-1] < min(stored["columns"], CHILD)), "its crosses are wrong")
+    if stored["by_name"]:
+        _must(len(set(names)) == len(names) == stored["columns"], "the names of its crossed columns are wrong")
+    for array in (stored["buckets"], stored["pairs"]):
+        _must(isinstance(array, np.ndarray) and array.dtype == np.int64, "its crosses are wrong")
+    _must(stored["buckets"].shape == stored["pairs"].shape, "its crosses are wrong")
+    needed = crossed_in(content).parents_of(np.append(used_columns(content), stored["pairs"]))
+    _must(np.isin(needed, parents).all(), "it has crosses of columns that it does not have")
+
+
+def crossed_in(content: Mapping[str, Any]) -> Crossed:
+    """Return the features of a model file with crosses; those that have a weight have slots."""
+    stored, used = content["crosses"], used_columns(content)
+    found = Crossed(stored["asked"])
+    found.parents = SeenColumns().of(stored["parents"], stored["columns"])
+    found.parent_names, found.by_name = list(stored["names"]), stored["by_name"]
+    found.members, found.keys = stored["members"], stored["keys"]
+    found.born = np.zeros(len(found.members), np.uint64)
+    found.first_pair[stored["buckets"]] = stored["pairs"]
+    return found.of(used if len(used) else stored["parents"][:1], stored["columns"])
 
 
 def _check_description(found: Any) -> None:

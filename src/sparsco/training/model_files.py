@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from .. import __version__
 from ..conversions.choose import SizedModel
+from ..data.crosses import Crossed
 from ..data.slots import Names
 from ..error_control.scores import StabilityPaths
 from ..estimators.converted import Converted, by_names, with_promise
@@ -39,7 +40,7 @@ from ..streams.description import REFUSE, Description, from_schema
 from ..util.attributes import stored
 from ..util.notices import warn
 from . import archive
-from .model_checks import FEATURES, TASKS, check, used_columns
+from .model_checks import FEATURES, TASKS, check, crossed_in, used_columns
 
 _OF_THE_ROWS = ("task", "rows", "passes", "seconds", "features", "notes", "warnings", "table", "classes")
 """The results of a training run that hold for a smaller model, too."""
@@ -176,21 +177,25 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False) -> dict[str, Any]:
     """Return the fields of the file format for a model."""
     _refuse_others(model)
+    model.convert_with_sizes()
     solved = model.convert_with_columns()
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
     every: Any = names or {}
     described = model.fit_state.described
     if names is None and described is not None and described.names is not None:
-        is_listed = not isinstance(described.names, Mapping)
-        every, by_name = dict(enumerate(described.names)) if is_listed else described.names, True
+        every, by_name = described.names_by_column(), True
     if isinstance(features, Names):
         every = dict(enumerate(features.names))
     elif names is None and model.column_names is not None:
         every = dict(enumerate(model.column_names.tolist()))
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
-    places, labels = used, by_names({} if kind == "names" else every)
-    if by_name or kind == "names":
+    places, labels, crosses = used, by_names({} if kind == "names" else every), None
+    if isinstance(features, Crossed):
+        crosses, width = features.stored(used), 1 << 62
+        places = crosses.pop("numbers")
+        every = dict(zip(places.tolist(), features.called(used), strict=True))
+    elif by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]
         if unnamed:
             raise ValueError(f"by_name=True: column {unnamed[0]} has a weight and no name in names.")
@@ -214,7 +219,8 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "intervals": _intervals(solved, lambda slots: places[np.searchsorted(used, features.to_columns(slots))]),
         "calibration": _calibration(model, solved),
         "names": {column: every[column] for column in places.tolist() if column in every},
-        "column_names": None if kind == "names" else model.column_names,
+        "crosses": crosses,
+        "column_names": None if kind in ("names", "crossed") else model.column_names,
         "description": None if described is None else described.description,
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
@@ -343,9 +349,11 @@ def _described(value: Any) -> Any:
 def restored(content: Mapping[str, Any]) -> Any:
     """Return a linear model that predicts as the saved one did; ``content`` is as ``read`` returns it."""
     model = TASKS[content["task"]](**content["settings"])
-    features, used, width = FEATURES[content["features"]](), used_columns(content), content["n_features"]
-    slots = used
-    if isinstance(features, Names) or features.seen:  # slots for the features that have a weight
+    used, width, kind = used_columns(content), content["n_features"], FEATURES[content["features"]]
+    features, slots = crossed_in(content) if kind is Crossed else kind(), used
+    if isinstance(features, Crossed):
+        slots = features.slots_of(used)
+    elif isinstance(features, Names) or features.seen:  # slots for the features that have a weight
         slots, features = np.arange(len(used)), features.of(used, width, content["names"])
     else:
         features.width = width
@@ -377,8 +385,22 @@ def restored(content: Mapping[str, Any]) -> Any:
         model.take_class_weights(calibration["class_weights"])
     description = description_of(content)
     if description is not None:
-        model.describe(description, None)
+        crosses = content.get("crosses")
+        model.describe(description, list(crosses["names"]) if crosses is not None and crosses["by_name"] else None)
     return model
+
+
+def feature_names(content: Mapping[str, Any]) -> list[str] | None:
+    """Return the names that rows for a model have, in the order of its columns; None if columns have numbers."""
+    if content["features"] == "crossed":
+        return list(content["crosses"]["names"]) if content["crosses"]["by_name"] else None
+    return list(content["names"].values()) if content["features"] == "names" else None
+
+
+def columns_to_read(content: Mapping[str, Any]) -> np.ndarray:
+    """Return the columns that have a weight, and those that crosses with a weight are made of."""
+    columns = np.unique(content["coef"]["columns"])
+    return columns if content["features"] != "crossed" else crossed_in(content).parents_of(columns)
 
 
 def description_of(content: Mapping[str, Any]) -> Description | None:

@@ -17,7 +17,10 @@ loss/squared                  losses:Squared
 loss/huber                    losses:Huber
 loss/epsilon-insensitive      losses:EpsilonInsensitive
 loss/quantile                 losses:Quantile
-loss/poisson                  losses:Poisson
+loss/poisson                  log_link:Poisson
+loss/gamma                    log_link:Gamma
+loss/tweedie                  log_link:Tweedie
+loss/with-offset              offsets:WithOffset
 loss/logistic                 losses:Logistic
 loss/hinge                    losses:Hinge
 loss/squared-hinge            losses:SquaredHinge
@@ -134,7 +137,8 @@ state/reservoir-table         conversions.reservoir:_Table
 state/sample                  conversions.reservoir:Sample
 state/sample-rows             conversions.reservoir:SampleRows
 state/matrix                  data.rows:Matrix
-state/drift                   data.drift:Drift
+state/drift                   data.row_order:RowOrder
+state/drift-test              data.drift:DriftTest
 state/trimming                data.trimming:Trimming
 mixing/place                  distributed.partitions:Place
 mixing/message                distributed.messages:Message
@@ -160,6 +164,8 @@ table/described               estimators.described:Described
 features/columns              data.slots:Columns
 features/seen-columns         data.slots:SeenColumns
 features/names                data.slots:Names
+features/crossed              data.crosses:Crossed
+features/cross                data.cross_rules:Cross
 features/text                 text.spec:TextSpec
 
 model/converted               estimators.converted:Converted

@@ -27,6 +27,30 @@ class Line(NamedTuple):
     """The number of features that have a nonzero weight in at least one model."""
 
 
+class Report(NamedTuple):
+    """What a run that follows a log has reached, when it has published a model."""
+
+    rows: int
+    """The number of rows that the model has learned."""
+    rows_per_second: float
+    """Since the report before, as the two that follow."""
+    loss: float
+    """The mean loss of rows that were judged before they were learned; NaN if there were none."""
+    mistake: float
+    """Their share of wrong labels, or root mean squared error."""
+    mean_loss: float
+    """The same two for all rows."""
+    mean_mistake: float
+    selected: int
+    """The number of features in the model."""
+
+    def __str__(self) -> str:
+        figures = [f"{self.rows:>12,} rows", f"{self.rows_per_second:,.0f} rows/s"]
+        if self.loss == self.loss:
+            figures.append(f"loss {self.loss:.5f} lately, {self.mean_loss:.5f} in all")
+        return ", ".join([*figures, f"{self.selected:,} features selected"])
+
+
 class Trained(NamedTuple):
     """The result of a training run: the model, its stream, the table of validation, notes and warnings."""
 

@@ -12,11 +12,11 @@ from ..data.rows import Matrix
 from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
-from ..streams.description import TEXT, Description
+from ..streams.description import TEXT, Description, offset_column
 from ..streams.protocol import unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, labels
-from .model_files import description_of, restored
+from .model_files import columns_to_read, description_of, feature_names, restored
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -30,7 +30,7 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     target if rows must be ``labelled``.
     """
     model, reader = restored(content), read_alike(content, options)
-    names = list(content["names"].values()) if content["features"] == "names" else None
+    names = feature_names(content)
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
@@ -45,7 +45,7 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
         reader |= {"names": names, "frozen": True}
     description = description_of(content)
     if description is not None:
-        used = None if names is None else [names[k] for k in np.unique(content["coef"]["columns"]).tolist()]
+        used = None if names is None else [names[k] for k in columns_to_read(content).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
         if source == "-":  # a first line does not identify a table; only CSV can come from standard input
             reader.setdefault("format", "csv")
@@ -89,11 +89,12 @@ def _of_table(
     learned.  The target of labelled rows and the columns in ``options`` are added.
     """
     marks = options.get("missing_values")
+    roles = {role: options[role] for role in ("target", "weight", "tag") if role in options}
+    if "offset" in options:
+        known = [column.name for column in description.columns]
+        roles["offset"], roles["logs_offset"] = offset_column(options["offset"], known)
     needed = description.only(names, labelled).overridden(
-        options.get("schema"),
-        options.get("missing"),
-        None if marks is None else (marks, marks),
-        **{role: options[role] for role in ("target", "weight", "tag") if role in options},
+        options.get("schema"), options.get("missing"), None if marks is None else (marks, marks), **roles
     )
     needed = needed if labelled else needed._replace(target=None)
     optional = [role for role in ("weight", "tag") if role not in options]
@@ -136,7 +137,7 @@ def predictions(model: Any, stream: Stream, kind: str = "label") -> Iterator[tup
     """Yield each chunk with its labels (numbers for a regression), scores or probabilities."""
     _check_kind(model, kind)
     for chunk in stream:
-        p = model.margins_of(chunk.matrix)
+        p = model.margins_of(chunk.matrix, chunk.offsets)
         if kind == "probability":
             yield chunk, model.probabilities_of(p)
         elif kind == "score":
@@ -190,7 +191,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
             hint = f": {stream.labels_are}" if stream.labels_are else ""
             raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
-        total.add(model.margins_of(chunk.matrix), chunk.y, weights, chunk.first)
+        total.add(model.margins_of(chunk.matrix, chunk.offsets), chunk.y, weights, chunk.first)
         rows += chunk.rows
     if not rows:
         raise ValueError("the source has no rows: there is nothing to evaluate on.")

@@ -20,21 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from ..data.drift import Drift
 from ..data.progressive import JUDGED, next_mark
+from ..data.row_order import RowOrder
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
 from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
 from ..streams import Chunk, Stream, StreamError, open_stream
 from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
-from ..streams.shuffled import HELD_BYTES, Shuffled
+from ..streams.shuffled import Shuffled, order_advice
 from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
 from .checkpoints import Checkpoints
-from .labelled_rows import LabelledRows, are_classes, by_name, describe, first_classes, labels
+from .crossing import Crossing
+from .labelled_rows import LabelledRows, are_classes, by_name, check_labels, describe, first_classes, labels, targets_of
+from .names_in_use import NamesInUse
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -56,6 +58,9 @@ def train(
     stop: Callable[[], bool] = bool,
     live: Live | None = None,
     named: bool | None = None,
+    cross: Any = None,
+    birth: Any = None,
+    cross_bits: int | None = None,
     **options: Any,
 ) -> Trained:
     """Train a model on the rows of a file, a table or any other source of :func:`sparsco.open_stream`.
@@ -90,6 +95,13 @@ def train(
         The display of progress.
     named : bool, optional
         True if the features of a stream under way are names, False if they are numbered columns; the source must match.
+    cross : "all", or list of "a:b" or pairs of names, optional
+        The pairs of features whose products are features, too: crosses (docs/crosses.md).
+    birth : bool or int, optional
+        If True, a cross exists only once both of its features were selected; a number is the most that are selected.
+        By default crosses of all features are born if there are more than 200 features.
+    cross_bits : int, optional
+        If given, crosses are hashed into 2 ** cross_bits columns.
 
     Returns
     -------
@@ -119,12 +131,10 @@ def train(
     if not isinstance(passes, numbers.Integral) or passes < 1:
         raise ValueError(f"passes={passes!r}: it must be a whole number of at least 1.")
     reader = {**(reader or {}), **options}
-    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}))
+    crossed = Crossing(cross, birth, cross_bits, reader)
+    run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossed)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
-    run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names and not run.trims else {})))
-    if run.trims:
-        run.stream.key_names()
-        run.stream.recall(names or {})
+    run.stream = run.names_in_use.opened(names, lambda **more: open_stream(source, **(run.reader | more)))
     if named is not None and named != by_name(run.stream):
         kinds = ("numbered columns", "names")
         raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
@@ -144,17 +154,24 @@ class Training:
     stream: Stream
 
     def __init__(
-        self, model: Any, passes: int, shuffle: bool, reader: dict[str, Any], classes: Any, settings: dict[str, Any]
+        self,
+        model: Any,
+        passes: int,
+        shuffle: bool,
+        reader: dict[str, Any],
+        classes: Any,
+        settings: dict[str, Any],
+        crossing: Crossing = Crossing(),
     ) -> None:
         self.model, self.passes, self.shuffle, self.reader = model, passes, shuffle, reader
-        self.classes, self.settings = classes, settings
+        self.classes, self.settings, self.crossing = classes, settings, crossing
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
-        self.trims = any(settings.get(name) is not None for name in ("max_features", "trim"))
-        """Whether features may leave the model, and their names with them."""
+        self.names_in_use = NamesInUse(settings)
         under_way = [] if model is None else model.fit_state.fingerprint()
         with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
             asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
+            asked += self.crossing.asked
         self.asked = hashlib.sha256(asked.encode()).hexdigest()
         """A hash of the parameters, to compare with that in a checkpoint."""
         seed = settings.get("random_state")
@@ -165,12 +182,10 @@ class Training:
         """A position to read on from, the beginning of a chunk, and the number of the row there."""
         self.judged = np.zeros((2, 3))
         """The weight, losses and mistakes of evaluated rows: since the last line of the table, and of all."""
-        self.drift: Drift | None = None
+        self.row_order: RowOrder | None = None
         """The dependence of labels and features on the number of a row."""
         self.order = ""
         """The order in which rows are read."""
-        self.chunks = 0
-        """The number of chunks that were learned since reading began or was resumed."""
         self.identity: Any = None
         """The identity of the source at the beginning."""
         self.table: list[Line] = []
@@ -180,7 +195,7 @@ class Training:
         """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
         self.kept = time.monotonic(), 0
-        """The time of the last checkpoint, and the number of rows that had been learned by then."""
+        """The time of the last checkpoint, and the rows learned by then."""
 
     # ---- beginning -------------------------------------------------------------------------------------------------
 
@@ -191,12 +206,15 @@ class Training:
         if not self.stream.repeatable:
             raise ValueError("standard input and iterators cannot be resumed: a change in them cannot be detected.")
         content = self.checkpoints.recall(self.asked, self._identity())
-        if content is None:
-            return
+        if content is not None:
+            self._restore(content)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        """Continue with the content of a checkpoint."""
         self.stream.recall(content["names"])
         self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
         self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds, self.drift = content["judged"], content["seconds"], content["drift"]
+        self.judged, self.seconds, self.row_order = content["judged"], content["seconds"], content["drift"]
         self.table = [Line(*line) for line in content["table"]]
         self.kept = time.monotonic(), self._learned()
 
@@ -236,10 +254,8 @@ class Training:
         """Run from the current position to the end, and return the result."""
         polish = self.settings.get("polish", False if self.model is None else self.model.polish)
         if (self.passes > 1 or polish) and not self.stream.repeatable:
-            raise ValueError(
-                "standard input and iterators can be read once only: set passes to 1 and polish to False, or give a "
-                "file."
-            )
+            what = "standard input and iterators can be read once only"
+            raise ValueError(f"{what}: set passes to 1 and polish to False, or give a file.")
         calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
         if self.passes > 1 and calibrate:
             raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
@@ -255,6 +271,7 @@ class Training:
                 raise ValueError("the source has no rows: there is nothing to learn from.")
             if not self.model.t_:
                 raise ValueError("every row of the source has the weight 0: there is nothing to learn from.")
+            self.crossing.end_pass(self.model)
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
@@ -265,25 +282,16 @@ class Training:
             self._line()
             self.live.close()
             self.model.convert()
+        self.crossing.remark(self.model, self.notes, self.warnings)
         describe(self.model, self.stream)
         return Trained(self.model, self.stream, self.table, self.rows, self._elapsed(), self.notes, self.warnings)
 
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
-        found = self.drift.sentence() if self.drift is not None and self.rows > PILOT_ROWS else ""
+        found = self.row_order.sentence() if self.row_order is not None and self.rows > PILOT_ROWS else ""
         if not found:
             return
-        if self.order == "shuffled in groups":
-            advice = "shuffle the lines of the source (shuf) before you convert it"
-        elif not self.stream.repeatable:
-            advice = "shuffle the rows before they are piped in (shuf), or give a file"
-        elif not self.shuffle:
-            advice = "leave shuffling on (no --no-shuffle, shuffle=True)"
-        else:
-            advice = (
-                f"the rows take more than {HELD_BYTES >> 20} MB and are learned in their order; shuffle the lines "
-                "(shuf), or train on the output of `sparsco convert`"
-            )
+        advice = order_advice(self.order, self.stream.repeatable, self.shuffle)
         self.warnings.append(
             f"{found}: the first rows, which decide the settings, differ from the others, and progressive "
             f"validation is unreliable; {advice}."
@@ -325,10 +333,8 @@ class Training:
                     yield LabelledRows.joined(held), True
                     held, self.behind = [], here
             first += chunk.rows
-            self.chunks += 1
-            if self.trims and not self.order.startswith("shuffled"):
-                features = self.model.fit_state.features
-                self.stream.forget_names(features.to_columns(np.arange(len(features))), self.chunks - bool(held))
+            if not self.order.startswith("shuffled"):
+                self.names_in_use.forget(self.model, self.stream, first, self.row)
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
             yield LabelledRows.joined(held), True
@@ -344,6 +350,7 @@ class Training:
             self._end_if_asked()
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS) if self.row == 0 else []
             yield from first
         yield from chunks
         if self.epoch == 0:
@@ -381,16 +388,17 @@ class Training:
         """Yield all rows once more, in the order of the first pass, with labels as the model encodes them."""
         for chunk in self._pass(None, 0):
             self._end_if_asked()
-            yield chunk.matrix, labels(chunk.y) if self.model.classifies else chunk.y, chunk.weights
+            y = labels(chunk.y) if self.model.classifies else chunk.y
+            yield chunk.matrix, targets_of(y, chunk.offsets), chunk.weights
 
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
-        matrix, y, weights, _ = part
+        matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
-            self._check(part)
+            check_labels(part, self.row, self.classes, self.stream.labels_are)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
-            self.drift = Drift(self.model.classifies) if self.drift is None else self.drift
-            self.drift.add_labels(self.row, y)
+            self._watch_order(y)
+        y = targets_of(y, part.offsets)
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
@@ -402,33 +410,18 @@ class Training:
             is_repeat_pass=self.epoch > 0,
             columns=self.stream.hashed_to,
             names=self.features.names,
+            **self.crossing.options(self.stream, self.model),
         )
         self.row += part.rows
 
-    def _check(self, part: LabelledRows) -> None:
-        """Raise a ValueError for rows without a label, and for labels that are not among the classes."""
-        y = part.y
-        numbers = self.row + np.arange(part.rows) if part.numbers is None else part.numbers
-        missing = unlabelled(y)
-        if missing.any():
-            hint = self.stream.labels_are or "every row must have one"
-            raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint}.")
-        if self.classes is not None:
-            unknown = ~np.isin(y, self.classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
-            for label in self.classes if y.dtype.kind != "O" else ():
-                unknown &= y != label
-            if unknown.any():
-                at = int(unknown.argmax())
-                label = labels(y[at : at + 1]).tolist()[0]
-                raise ValueError(
-                    f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {self.classes}: "
-                    "name all classes (--classes), or accept new ones (--classes any)."
-                )
+    def _watch_order(self, y: np.ndarray) -> None:
+        self.row_order = RowOrder(self.model.classifies) if self.row_order is None else self.row_order
+        self.row_order.add_labels(self.row, y)
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        assert self.drift is not None
-        self.drift.add_features(self.row, matrix)
-        is_ready = self.model.__sklearn_is_fitted__() and not self.drift.is_sorted
+        assert self.row_order is not None
+        self.row_order.add_features(self.row, matrix)
+        is_ready = self.model.__sklearn_is_fitted__() and not self.row_order.is_sorted
         found = self.model.judge(matrix, y, weights) if is_ready else None
         if found is not None:
             self.judged += [float(len(y) if weights is None else weights.sum()), *found]
@@ -471,26 +464,28 @@ class Training:
         """Write the state of the run as a checkpoint."""
         if self.checkpoints is None or not self.stream.repeatable:
             return
-        self.checkpoints.write(
-            {
-                "asked": self.asked,
-                "identity": self.identity or self._identity(),
-                "environment": model_files.environment(),
-                "names": dict(self.stream.names),
-                "model": self.model,
-                "classes": self.classes,
-                "epoch": self.epoch,
-                "row": self.row,
-                "rows": self.rows,
-                "behind": self.behind,
-                "judged": self.judged,
-                "drift": self.drift,
-                "seconds": self._elapsed(),
-                "table": [tuple(line) for line in self.table],
-                "notes": self.notes,
-            }
-        )
+        self.checkpoints.write(self._content())
         self.kept = time.monotonic(), self._learned()
+
+    def _content(self) -> dict[str, Any]:
+        """Return the content of a checkpoint."""
+        return {
+            "asked": self.asked,
+            "identity": self.identity or self._identity(),
+            "environment": model_files.environment(),
+            "names": dict(self.stream.names),
+            "model": self.model,
+            "classes": self.classes,
+            "epoch": self.epoch,
+            "row": self.row,
+            "rows": self.rows,
+            "behind": self.behind,
+            "judged": self.judged,
+            "drift": self.row_order,  # its name in files of before
+            "seconds": self._elapsed(),
+            "table": [tuple(line) for line in self.table],
+            "notes": self.notes,
+        }
 
     def _learned(self) -> int:
         return self.epoch * self.rows + self.row

@@ -57,6 +57,36 @@ def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
             sync_folder(path.parent)
 
 
+@contextlib.contextmanager
+def sole_writer(path: str | Path) -> Iterator[None]:
+    """Hold the lock of a file that one process writes again and again; raise a ValueError if another process has it.
+
+    The lock is on a file NAME.lock beside it, and ends with the process, in any way.  Without locks (Windows, some
+    network folders) nothing is held.
+    """
+    place = Path(path).resolve()
+    name = place.with_name(place.name + ".lock")
+    while True:
+        handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise ValueError(f"another process writes {path}: end it, or name another file.") from None
+        except OSError:  # a network folder without locks
+            pass
+        if _is_there(handle, name):
+            break
+        os.close(handle)  # the one before has removed it in between
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            name.unlink()
+        os.close(handle)
+
+
 def check_place(path: Path) -> None:
     """Raise a ValueError if there is something other than a regular file at ``path``.
 
@@ -193,8 +223,13 @@ def _is_locked(handle: int, part: Path) -> bool:
         return True
     with contextlib.suppress(OSError):  # a network folder without locks
         fcntl.flock(handle, fcntl.LOCK_EX)
+    return _is_there(handle, part)
+
+
+def _is_there(handle: int, path: Path) -> bool:
+    """Return whether an open file is still the one at a path."""
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(part))
+        return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
         return False
 

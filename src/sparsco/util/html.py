@@ -26,7 +26,8 @@ body { font: 16px/1.55 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
   color: var(--ink); background: var(--paper); overflow-wrap: anywhere; }
 h1 { font-size: clamp(1.4rem, 4vw, 2rem); line-height: 1.25; margin: 0 0 1rem; }
 h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
-.scroll { overflow-x: auto; }
+.scroll, pre { overflow-x: auto; }
+pre { border: 1px solid var(--line); border-radius: 6px; padding: .75rem 1rem; font-size: .85rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; font-size: .9rem; }
 th, td { padding: .3rem .75rem; border-bottom: 1px solid var(--line); text-align: right; overflow-wrap: normal; }
 th:first-child, td:first-child { text-align: left; }
@@ -78,6 +79,11 @@ def _entry(value: Any) -> str:
     if isinstance(value, Marked):
         return f'<td class="{escape(value.mark)}">{escape(value.text)}</td>'
     return f"<td>{escape(cell(value))}</td>"
+
+
+def code(lines: str) -> str:
+    """Return lines of code or of a shell."""
+    return f'<pre tabindex="0"><code>{escape(lines)}</code></pre>'
 
 
 def details(summary: str, block: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress on stderr: of passes over rows, of a share of the work, and of the steps of a computation."""
+"""Progress on stderr, or below the cell of a notebook: passes over rows, shares of the work, steps of a computation."""
 
 from __future__ import annotations
 
@@ -7,19 +7,41 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
+
+
+def notebook_display() -> Callable[..., Any] | None:
+    """Return the function that shows something below the cell of a notebook; None outside of notebooks."""
+    python = sys.modules.get("IPython")
+    shell = None if python is None else python.get_ipython()
+    return python.display.display if shell is not None and "IPKernelApp" in shell.config else None  # type: ignore[union-attr]
 
 
 class _Line:
-    """A line on stderr: overwritten at a terminal, elsewhere one line below the other."""
+    """A line that is overwritten at a terminal and in a notebook; elsewhere lines go to stderr, one below the other."""
 
     def __init__(self) -> None:
-        self.rewrites = bool(getattr(sys.stderr, "isatty", bool)())
+        self.display = notebook_display()
+        self.rewrites = self.display is not None or bool(getattr(sys.stderr, "isatty", bool)())
         self.open = False
+        self.cell: Any = None
+        """The place of the line below the cell of a notebook, once it has been shown."""
 
     def say(self, text: str) -> None:
         """Write a text in place of the line."""
-        print(("\r" if self.rewrites else "") + text, end="" if self.rewrites else "\n", file=sys.stderr, flush=True)
-        self.open = self.rewrites
+        if self.display is not None:
+            self._show(self.display, {"text/plain": text})
+        elif self.rewrites:
+            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+            self.open = True
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def _show(self, display: Callable[..., Any], content: dict[str, str]) -> None:
+        if self.cell is None:
+            self.cell = display(content, raw=True, display_id=True)
+        else:
+            self.cell.update(content, raw=True)
 
     def close(self) -> None:
         """End the line."""
@@ -64,7 +86,7 @@ class Steps(_Line):
         wanted = self.verbose is not None and (self.verbose > 0 or (self.rewrites and now - self.began > 2.0))
         if not wanted or now - self.shown < 1.0:
             return
-        self.say(f"[{self.name}] {text}, {duration(now - self.began)}" + ("\x1b[K" if self.rewrites else ""))
+        self.say(f"[{self.name}] {text}, {duration(now - self.began)}")
         self.shown = now
 
 
@@ -161,7 +183,7 @@ class Live(_Line):
         self.last, spent = now, now - self.began
         share = (epoch + read / total) / passes if total else 0.0
         left = f", {duration(spent * (1.0 - share) / share)} left" if share else ""
-        self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}\x1b[K")
+        self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}")
 
     def line(self, line: Sequence[float]) -> None:
         """Write a line of the table of progressive validation."""

@@ -10,8 +10,11 @@ from sklearn.utils import compute_class_weight
 
 from ...estimators.sklearn import MarginClassifier
 from ...estimators.tasks import as_numbers, two_or_more
-from ...losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
+from ...losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Gamma, Poisson, Tweedie
 from .linear import StableLinearModel
+
+NOT_STABLE = Poisson, Gamma, Tweedie
+"""The losses without a bound on their curvature, for which averaged SGD has no step size."""
 
 
 class StableSparseClassifier(MarginClassifier, StableLinearModel):
@@ -164,7 +167,7 @@ class StableSparseRegressor(RegressorMixin, StableLinearModel):
     (array([3, 7]), array([ 2., -1.]))
     """
 
-    known_losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if name != "poisson"}
+    known_losses = {name: loss for name, loss in REGRESSOR_LOSSES.items() if not isinstance(loss, NOT_STABLE)}
     _takes_columns = True
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

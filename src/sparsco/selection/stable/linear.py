@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
@@ -21,7 +22,7 @@ from ...estimators.fit_state import LifeCycle, Phase, unchanged_on_error
 from ...estimators.linear import check_some_weight
 from ...estimators.part_names import named
 from ...estimators.sklearn import checked_weights
-from ...estimators.views import Viewed, refuse_in_view
+from ...estimators.views import NOT_FITTED, Shown, Viewed, refuse_in_view, strongest
 from ...jit.dispatch import cast
 from ...util.attributes import stored
 from ...util.notices import warn
@@ -337,6 +338,28 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         stages = [stage | {"model": model} for model, run in enumerate(runs) for stage in run.stages]
         return Answer(answer, [answer], stages, probabilities, None)
 
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the size of the stable set, and its strongest features."""
+        state = self.fit_state
+        if not state.is_fitted:
+            return Shown(NOT_FITTED)
+        if state.model is None:
+            return Shown("a stream under way; convert() makes the model of it")
+        if state.inside is not None:
+            return state.inside.shown()
+        stage = state.model.model
+        coef = sp.csr_array(stage.coef)
+        outputs = stored(self, "classes_", range(len(stage.coef)))
+        outputs = [str(each) for each in outputs] if len(stage.coef) > 1 else [""]
+        bars, unit = strongest(coef, None, outputs, self._names_at)
+        size = f"{np.count_nonzero(stage.coef.any(axis=0)):,} of {self.n_features_in_:,} features are stable"
+        return Shown(size, bars, coef.nnz, f"{unit} of prepared columns")
+
+    def _names_at(self, places: np.ndarray) -> list[str]:
+        """Return the names of features by their place in the stable set."""
+        names, columns = stored(self, "feature_names_in_"), self.convert().model.features[places].tolist()
+        return [f"x{column}" if names is None else str(names[column]) for column in columns]
+
     # ---- reading the model -----------------------------------------------------------------------------------------
 
     def loss_record(self) -> Any:
@@ -450,8 +473,10 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         mask[model.features[model.coef.any(axis=0)]] = True
         return mask
 
-    def _margins(self, X: Any) -> np.ndarray:
+    def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
+        if offset is not None:
+            raise ValueError("a stable selection takes no offset: leave it out, or use SparseClassifier.")
         model = self.convert().model
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return margins_of(self._fit.preparation.applied(as_matrix(X)), model)

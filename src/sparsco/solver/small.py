@@ -1,0 +1,228 @@
+"""Elastic nets for few rows and few columns: the steps of ``DenseSolver`` in one compiled kernel.
+
+On such rows calls of NumPy take far longer than the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..jit.dispatch import inlined, kernel
+from ..losses import Logistic, Poisson, Squared, SquaredHinge, curvature, derivative, value
+from .columns import ByColumn
+from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
+from .elastic_net import (
+    LEAST_CURVATURE,
+    REFIT,
+    Accuracy,
+    ElasticNetSolver,
+    Examples,
+    is_dense,
+)
+
+COMPILED = Logistic, Poisson, Squared, SquaredHinge
+"""The losses whose values can be compiled; those of others use functions of NumPy."""
+MOST_PRODUCTS = 2_000_000
+"""The products of a Gram matrix, rows times columns squared, from which BLAS is faster."""
+
+
+@inlined
+def _dot(a, b):
+    """Return <a, b>, by four sums that do not wait for each other."""
+    n = a.size
+    s0, s1, s2, s3, i = 0.0, 0.0, 0.0, 0.0, 0
+    while i + 3 < n:
+        s0 += a[i] * b[i]
+        s1 += a[i + 1] * b[i + 1]
+        s2 += a[i + 2] * b[i + 2]
+        s3 += a[i + 3] * b[i + 3]
+        i += 4
+    while i < n:
+        s0 += a[i] * b[i]
+        i += 1
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def _objective(loss, y, weights, p, w, pen, ridge):
+    """Return the mean loss at margins p plus the penalty at w."""
+    f = 0.0
+    for i in range(p.size):
+        f += weights[i] * value(loss, p[i], y[i])
+    for j in range(w.size):
+        if w[j] != 0.0:  # the penalty of a column that is left out is infinite
+            f += pen[j] * abs(w[j]) + 0.5 * ridge[j] * w[j] * w[j]
+    return f
+
+
+@inlined
+def _write_gram(D, h, total, moves_b, z, G, mean):
+    """Write the second derivatives at curvatures h into G and ``mean``: of centred columns, if the intercept moves."""
+    for j in range(D.shape[0]):
+        for i in range(z.size):
+            z[i] = h[i] * D[j, i]
+        mean[j] = 0.0
+        for i in range(z.size):
+            mean[j] += z[i]
+        for k in range(j + 1):
+            G[j, k] = _dot(z, D[k])
+    for j in range(D.shape[0]):
+        for k in range(j + 1):
+            if moves_b:
+                G[j, k] -= mean[j] * mean[k] / total
+            G[k, j] = G[j, k]
+        G[j, j] = max(G[j, j], 0.0)
+
+
+@kernel
+def newton_steps(
+    D,
+    y,
+    weights,
+    loss,
+    p,
+    w,
+    b,
+    pen,
+    ridge,
+    G,
+    mean,
+    total,
+    by_row,
+    by_column,
+    A,
+    low,
+    high,
+    tolerance,
+    steps,
+    floor,
+    moves_b,
+    stays,
+):
+    """Take prox-Newton steps on the columns D (d, n) until the objective no longer falls; return b and ``total``.
+
+    w and p change in place.  G and ``mean`` are the second derivatives of a point whose curvatures have the sum
+    ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``by_row`` (4, n) and
+    ``by_column`` (2, d) are scratch, and so is A.
+    """
+    c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
+    q, new = by_column[0], by_column[1]
+    f = _objective(loss, y, weights, p, w, pen, ridge)
+    damping, last, is_fresh = 1.0, np.inf, False
+    for _ in range(steps):
+        now, slope = 0.0, 0.0
+        for i in range(p.size):
+            c[i] = weights[i] * derivative(loss, p[i], y[i])
+            h[i] = weights[i] * max(curvature(loss, p[i], y[i]), floor)
+        for i in range(p.size):
+            now += h[i]
+            slope += c[i]
+        if total == 0.0 or not 0.5 < now / total < 2.0:
+            total, is_fresh = now, True
+            _write_gram(D, h, total, moves_b, z, G, mean)
+        scale = damping * now / total
+        db = -slope / (scale * total) if moves_b else 0.0
+        for j in range(w.size):
+            q[j] = _dot(c, D[j]) + ridge[j] * w[j] + scale * db * mean[j]
+            new[j] = w[j]
+            for k in range(w.size):
+                A[j, k] = scale * G[j, k]
+            A[j, j] += ridge[j]
+        sweep_gram(A, q, new, pen, low, high, 1e-4, 1e-3 * tolerance * abs(f), 2 * SWEEPS)
+        for i in range(p.size):
+            trial[i] = p[i]
+        for j in range(w.size):
+            move = new[j] - w[j]
+            if move != 0.0:
+                db -= move * mean[j] / total if moves_b else 0.0
+                for i in range(p.size):
+                    trial[i] += move * D[j, i]
+        for i in range(p.size):
+            trial[i] += db
+        reached = _objective(loss, y, weights, trial, new, pen, ridge)
+        if not reached <= f + 1e-9 * abs(f):
+            if is_fresh or stays:
+                damping *= 4.0  # a steeper model, from the old point
+            total = total if stays else 0.0
+            if damping > MOST_DAMPING:
+                break
+            continue
+        fall, f, damping, b = f - reached, reached, max(1.0, damping / 4.0), b + db
+        for i in range(p.size):
+            p[i] = trial[i]
+        for j in range(w.size):
+            w[j] = new[j]
+        is_fresh = False
+        if not stays and fall > max(SLOW * last, FAR * tolerance * abs(f)):
+            total = 0.0
+        last = fall
+        if fall <= tolerance * abs(f):
+            break
+    return b, total
+
+
+def is_small(X: ByColumn, loss: Any) -> bool:
+    """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
+    return isinstance(loss, COMPILED) and 0 < X.n * X.d * X.d <= MOST_PRODUCTS and is_dense(X)
+
+
+class SmallSolver(ElasticNetSolver):
+    """Solutions of elastic nets for few rows and columns, without a linear term or offsets."""
+
+    def _prepare(self) -> None:
+        d, n = self.X.d, self.X.n
+        self.D = np.ascontiguousarray(self.X.dense().T)
+        self.G, self.mean, self.total = np.empty((d, d)), np.empty(d), 0.0
+        self._scratch = np.empty((4, n)), np.empty((2, d)), np.empty((d, d)), *no_bounds(d)
+        self._all = np.arange(d)
+
+    def take(self, examples: Examples) -> None:
+        """Replace the examples, and go back to the model without features."""
+        self.total = 0.0
+        super().take(examples)
+
+    def solve_for(self, pen: np.ndarray, ridge: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, float]:
+        """Return the weights and the intercept of a penalty sum_j (pen_j |w_j| + ridge_j w_j^2 / 2)."""
+        self._newton(pen, ridge, self._all, accuracy)
+        return self.w, self.b
+
+    def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
+        """Return the weights of some columns, learned again with an L2 term only."""
+        before = self.p  # steps change margins in place
+        self.p = before.copy()
+        found = super().refit(chosen, ridge, accuracy)
+        self.p = before
+        return found
+
+    def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
+        if len(chosen) < self.X.d:  # other columns stay at zero
+            (some_pen, some_ridge), pen, ridge = (pen, ridge), np.full(self.X.d, np.inf), np.zeros(self.X.d)
+            pen[chosen], ridge[chosen] = some_pen, some_ridge
+        y, weights, loss, _ = self.examples
+        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness
+        self.b, self.total = newton_steps(
+            self.D,
+            y,
+            weights / self.n,
+            loss,
+            self.p,
+            self.w,
+            float(self.b),
+            pen,
+            ridge,
+            self.G,
+            self.mean,
+            self.total,
+            *self._scratch,
+            *ends,
+            self.intercept,
+            isinstance(loss, Squared),
+        )
+        return chosen
+
+    def _differentiate(self) -> None:
+        """Compute the gradient of the mean loss."""
+        y, weights, loss, _ = self.examples
+        self.g = np.einsum("i,ji->j", weights * derivative(loss, self.p, y) / self.n, self.D)  # without BLAS
