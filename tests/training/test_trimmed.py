@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sparsco import load, save, train
+from sparsco import SparseRegressor, follow, load, save, train
 from sparsco.cli import main
 from sparsco.streams import features as features_module
 from sparsco.streams.features import Keyed
@@ -128,6 +128,38 @@ def test_updates_and_files(file, tmp_path, capsys):
     assert main(["predict", str(whole), str(file)]) == 0
     assert main(["train", str(file), "-m", str(whole), "--max-features", "9", "--polish", "--quiet"]) == 2
     assert "polish needs all features" in capsys.readouterr().err
+
+
+def test_a_log_that_is_followed(file, tmp_path, few_names):
+    """The model of a log is that of its file, and its reader forgets names."""
+    settings = SETTINGS | {"max_features": 400}
+    whole = train(file, settings=settings, shuffle=False)
+    options = {"settings": settings, "idle_exit": 0.0, "publish_rows": 2048, "reader": {"block_bytes": 1 << 14}}
+    followed = follow(file, tmp_path / "log.model", **options)
+    assert same(whole.model, followed.model) and weights(whole) == weights(followed)
+    assert len(followed.stream.names) < 2000 and sorted(load(tmp_path / "log.model").feature_names_) == sorted(
+        weights(whole)
+    )
+
+
+def test_crosses_need_their_parents(file):
+    with pytest.raises(ValueError, match="crosses need their parents"):
+        train(file, settings=SETTINGS | {"max_features": 400}, cross=["all"], shuffle=False)
+
+
+def test_offsets_go_with_their_rows():
+    """Offsets of examples that are learned up to a boundary, in any cut."""
+    rng = np.random.default_rng(0)
+    rows = [[f"a{k}", f"b{t}"] for t, k in enumerate(rng.integers(0, 9, 1500).tolist())]
+    counts = rng.poisson(2.0, 1500).tolist()
+    models = []
+    for look in (10_000, 130):
+        model = SparseRegressor(loss="poisson", alpha=0.01, optimizer="nftrl", max_features=100, random_state=0)
+        for t, (x, y) in enumerate(zip(rows, counts, strict=True)):
+            model.learn_one(x, y, offset=0.1 * (t % 3))
+            _ = model.t_ if t % look == 0 else None
+        models.append(model)
+    assert same(*models) and models[0].fit_state.trimming.left > 1000
 
 
 def test_tables_go_on_with_dicts(tmp_path, few_names):
