@@ -18,7 +18,7 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help docs demo test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration reproduce clean
+.PHONY: help docs demo test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration bench-crosses bench-exports reproduce clean
 
 help:
 	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
@@ -40,6 +40,8 @@ help:
 	@echo "make bench-selection false discoveries beside what was promised, and other packages, hours; SELECTION='run --cells text-*'"
 	@echo "make bench-texts     raw texts to models beside scikit-learn's vectorizers, on real data found through SPARSCO_DATA"
 	@echo "make bench-calibration calibration errors before and after, on real data found through SPARSCO_DATA, two minutes"
+	@echo "make bench-crosses  planted interactions that crosses find, and what crosses cost, one minute"
+	@echo "make bench-exports   the speed of the C that exports write, and of the export of a model with 10^7 columns"
 	@echo "make reproduce      the papers' tables and figures with 10 trials, ten to twenty minutes; writes reproduce.html"
 	@echo "make clean          remove the environment, caches and reports"
 
@@ -128,8 +130,14 @@ bench-selection: $(STAMP)
 bench-texts: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/texts.py $(TEXTS)
 
+bench-crosses: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/crosses.py
+
 bench-calibration: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
+
+bench-exports: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/exports.py
 
 reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html

@@ -18,6 +18,69 @@ _STEEPEST = 700.0
 _LARGEST_OFFSET = 100.0
 
 
+def _smoothness(loss: Any) -> float:
+    """Return the scale, or 1 while it is open."""
+    return or_one(loss.scale)
+
+
+def _resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
+    """Return the record with its scale filled in: sum y^2 / sum y times mean^(1 - power); 1 where all are zero."""
+    events = float((weights * targets).sum())
+    if loss.scale is not None or events <= 0.0:
+        return loss._replace(scale=or_one(loss.scale))
+    own = float((weights * np.square(targets)).sum()) / events
+    return loss._replace(
+        scale=own if loss.power == 1.0 else own * (events / float(weights.sum())) ** (1.0 - loss.power)
+    )
+
+
+def _moments(
+    loss: Any, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean at offset 0, and the spread that ``units`` turns into that of the slopes there."""
+    if offset is None:
+        return weighted_moments(targets, weights)
+    times, divided = np.exp((2.0 - loss.power) * offset), np.exp((1.0 - loss.power) * offset)
+    mean = (weights * divided * targets).sum(0) / np.maximum((weights * times).sum(0), TINY)
+    squares = weights * np.square(times * mean - divided * targets)
+    return mean, np.sqrt(squares.sum(0) / np.maximum(weights.sum(0), TINY))
+
+
+def _units(loss: Any, mean: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the initial intercept and the scales of margins and derivatives.
+
+    Too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped.
+    """
+    mean = np.where(mean > 0.0, mean, 1.0)
+    slope = 10.0 * std if loss.power == 1.0 else 10.0 * std * mean ** (1.0 - loss.power)
+    return np.log(mean), 0.0 * std + 0.5, slope
+
+
+def _predicted(loss: Any, p: np.ndarray) -> np.ndarray:
+    """Return the expected target."""
+    return exp(p)
+
+
+def _refuse_offset(loss: Any, offset: np.ndarray) -> None:
+    """Raise a ValueError for an offset that cannot be the logarithm of an exposure."""
+    if np.any(large := np.abs(offset) > _LARGEST_OFFSET):
+        raise ValueError(
+            f"offset has the value {offset[large][0]:g}, which is added to the logarithm of the mean: give "
+            "log(exposure), not the exposure."
+        )
+
+
+def check_scale(loss: Any) -> None:
+    """Raise a ValueError if the scale is given and is not a positive number."""
+    if loss.scale is not None and not 0.0 < loss.scale < np.inf:
+        raise ValueError(f"{type(loss).__name__}(scale={loss.scale!r}): the scale must be a positive number.")
+
+
+def or_one(scale: float | None) -> float:
+    """Return the scale, or 1 while it is open."""
+    return 1.0 if scale is None else scale
+
+
 @part(Loss, scale="stands in for a bound on the curvature; None: from the first counts")
 class Poisson(NamedTuple):
     """The Poisson loss exp(p) - y p for counts y >= 0, whose mean is modelled as exp(p).
@@ -36,24 +99,15 @@ class Poisson(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-
-    @property
-    def smoothness(self) -> float:
-        return or_one(self.scale)
-
-    def check(self) -> None:
-        check_scale(self)
+    power = 1.0
+    check = check_scale
+    resolve, moments, units = _resolve, _moments, _units
+    predicted, refuse_offset = _predicted, _refuse_offset
+    smoothness = property(_smoothness)
 
     def refuse(self, y: np.ndarray) -> None:
         if np.any(y < 0.0):
             raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Poisson loss is for counts, zero or more.")
-
-    def refuse_offset(self, offset: np.ndarray) -> None:
-        _refuse_exposure(offset)
-
-    def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Poisson:
-        """Return the record with the scale filled in."""
-        return self if self.scale is not None else Poisson(_scale(targets, weights, 1.0))
 
     def value(loss, p, y):  # noqa: N805
         return exp(p) - y * p
@@ -67,20 +121,6 @@ class Poisson(NamedTuple):
     def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
         mean = np.maximum(c + y, 0.0)
         return mean * (np.log(np.maximum(mean, TINY)) - 1.0)
-
-    def moments(
-        self, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean at offset 0 and the spread of the slopes there."""
-        return _moments(targets, weights, offset, 1.0)
-
-    def units(loss, mean, std):  # noqa: N805
-        # too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped
-        return _units(mean, std, 1.0)
-
-    def predicted(self, p: np.ndarray) -> np.ndarray:
-        """Return the expected count."""
-        return exp(p)
 
 
 @part(Loss, scale="stands in for a bound on the curvature; None: from the first amounts")
@@ -100,13 +140,11 @@ class Gamma(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-
-    @property
-    def smoothness(self) -> float:
-        return or_one(self.scale)
-
-    def check(self) -> None:
-        check_scale(self)
+    power = 2.0
+    check = check_scale
+    resolve, moments, units = _resolve, _moments, _units
+    predicted, refuse_offset = _predicted, _refuse_offset
+    smoothness = property(_smoothness)
 
     def refuse(self, y: np.ndarray) -> None:
         if np.any(y <= 0.0):
@@ -114,13 +152,6 @@ class Gamma(NamedTuple):
                 f"y has the value {y[y <= 0.0][0]:g}: the gamma loss is for amounts above zero; leave such rows out, "
                 "or choose the Tweedie loss."
             )
-
-    def refuse_offset(self, offset: np.ndarray) -> None:
-        _refuse_exposure(offset)
-
-    def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Gamma:
-        """Return the record with the scale filled in."""
-        return self if self.scale is not None else Gamma(_scale(targets, weights, 2.0))
 
     def value(loss, p, y):  # noqa: N805
         return y * exp(-p) + (p - np.log(np.maximum(y, TINY)) - 1.0)
@@ -134,19 +165,6 @@ class Gamma(NamedTuple):
     def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
         share = np.maximum(1.0 - c, 0.0)  # of y over its mean
         return c * (np.log(np.maximum(y, TINY)) + 1.0) + share * np.log(np.maximum(share, TINY))
-
-    def moments(
-        self, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean at offset 0 and the spread of the slopes there."""
-        return _moments(targets, weights, offset, 2.0)
-
-    def units(loss, mean, std):  # noqa: N805
-        return _units(mean, std, 2.0)
-
-    def predicted(self, p: np.ndarray) -> np.ndarray:
-        """Return the expected amount."""
-        return exp(p)
 
 
 @part(
@@ -174,10 +192,9 @@ class Tweedie(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-
-    @property
-    def smoothness(self) -> float:
-        return or_one(self.scale)
+    resolve, moments, units = _resolve, _moments, _units
+    predicted, refuse_offset = _predicted, _refuse_offset
+    smoothness = property(_smoothness)
 
     def check(self) -> None:
         if not 1.0 < self.power < 2.0:
@@ -190,13 +207,6 @@ class Tweedie(NamedTuple):
     def refuse(self, y: np.ndarray) -> None:
         if np.any(y < 0.0):
             raise ValueError(f"y has the value {y[y < 0.0][0]:g}: the Tweedie loss is for amounts, zero or more.")
-
-    def refuse_offset(self, offset: np.ndarray) -> None:
-        _refuse_exposure(offset)
-
-    def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Tweedie:
-        """Return the record with the scale filled in."""
-        return self if self.scale is not None else self._replace(scale=_scale(targets, weights, self.power))
 
     def value(loss, p, y):  # noqa: N805
         a, b = 2.0 - loss.power, loss.power - 1.0
@@ -212,19 +222,6 @@ class Tweedie(NamedTuple):
     def conjugate(self, c: np.ndarray, y: np.ndarray) -> np.ndarray:
         p = _margin_of_slope(c, y, self.power)
         return np.where((y > 0.0) | (c > 0.0), c * p, 0.0) - self.value(p, y)
-
-    def moments(
-        self, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean at offset 0 and the spread of the slopes there."""
-        return _moments(targets, weights, offset, self.power)
-
-    def units(loss, mean, std):  # noqa: N805
-        return _units(mean, std, loss.power)
-
-    def predicted(self, p: np.ndarray) -> np.ndarray:
-        """Return the expected sum of amounts."""
-        return exp(p)
 
 
 def _margin_of_slope(c: np.ndarray, y: np.ndarray, power: float) -> np.ndarray:
@@ -249,54 +246,3 @@ def _margin_of_slope(c: np.ndarray, y: np.ndarray, power: float) -> np.ndarray:
         if is_done:
             break
     return p
-
-
-def _scale(targets: np.ndarray, weights: np.ndarray, power: float) -> float:
-    """Return sum y^2 / sum y, times the mean to the power 1 - ``power``; 1 where all are zero."""
-    events = float((weights * targets).sum())
-    if events <= 0.0:
-        return 1.0
-    own = float((weights * np.square(targets)).sum()) / events
-    return own if power == 1.0 else own * (events / float(weights.sum())) ** (1.0 - power)
-
-
-def _moments(
-    targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None, power: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean at offset 0, and the spread that ``_units`` turns into that of the slopes there."""
-    if offset is None:
-        return weighted_moments(targets, weights)
-    times, divided = np.exp((2.0 - power) * offset), np.exp((1.0 - power) * offset)
-    mean = (weights * divided * targets).sum(0) / np.maximum((weights * times).sum(0), TINY)
-    squares = weights * np.square(times * mean - divided * targets)
-    return mean, np.sqrt(squares.sum(0) / np.maximum(weights.sum(0), TINY))
-
-
-def _units(mean: np.ndarray, std: np.ndarray, power: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the initial intercept and the scales of margins and derivatives.
-
-    Too long a step costs exponentially and AdaGrad never forgets it: small steps, the first hundred damped.
-    """
-    mean = np.where(mean > 0.0, mean, 1.0)
-    slope = 10.0 * std if power == 1.0 else 10.0 * std * mean ** (1.0 - power)
-    return np.log(mean), 0.0 * std + 0.5, slope
-
-
-def _refuse_exposure(offset: np.ndarray) -> None:
-    """Raise a ValueError for an offset that cannot be the logarithm of an exposure."""
-    if np.any(large := np.abs(offset) > _LARGEST_OFFSET):
-        raise ValueError(
-            f"offset has the value {offset[large][0]:g}, which is added to the logarithm of the mean: give "
-            "log(exposure), not the exposure."
-        )
-
-
-def check_scale(loss: Any) -> None:
-    """Raise a ValueError if the scale is given and is not a positive number."""
-    if loss.scale is not None and not 0.0 < loss.scale < np.inf:
-        raise ValueError(f"{type(loss).__name__}(scale={loss.scale!r}): the scale must be a positive number.")
-
-
-def or_one(scale: float | None) -> float:
-    """Return the scale, or 1 while it is open."""
-    return 1.0 if scale is None else scale

@@ -14,6 +14,11 @@ import numpy as np
 from .parts.contracts import StepRule, part
 
 
+def _by_number(rule: Any, t: int, n: int) -> np.ndarray:
+    """Return the steps of examples t + 1, ..., t + n."""
+    return rule.sizes_at(np.arange(t + 1, t + n + 1))
+
+
 class Pilot(NamedTuple):
     """Statistics of the pilot rows; ``lam_max``, the largest curvature of the mean loss, only for some optimizers."""
 
@@ -49,8 +54,10 @@ class StronglyConvex(NamedTuple):
         t0 = 2.0 * pilot.L_mean / mu if self.t0 is None else self.t0
         return StronglyConvex(float(mu), float(t0), self.cap)
 
-    def sizes(self, t: int, n: int) -> np.ndarray:
-        return 1.0 / (self.mu * (np.arange(t + 1, t + n + 1) + self.t0))
+    def sizes_at(self, counts: np.ndarray) -> np.ndarray:
+        return 1.0 / (self.mu * (counts + self.t0))
+
+    sizes = _by_number
 
 
 @part(
@@ -76,8 +83,10 @@ class Convex(NamedTuple):
         L = pilot.L_mean if self.L is None else self.L
         return Convex(float(L), _cap(self.cap, problem))
 
-    def sizes(self, t: int, n: int) -> np.ndarray:
-        return 1.0 / (self.L * np.sqrt(1.0 + np.arange(t + 1, t + n + 1) / 100.0))
+    def sizes_at(self, counts: np.ndarray) -> np.ndarray:
+        return 1.0 / (self.L * np.sqrt(1.0 + counts / 100.0))
+
+    sizes = _by_number
 
 
 @part(
@@ -134,8 +143,10 @@ class Constant(NamedTuple):
     eta: float
     cap: bool = False
 
-    def sizes(self, t: int, n: int) -> np.ndarray:
-        return np.full(n, float(self.eta))
+    def sizes_at(self, counts: np.ndarray) -> np.ndarray:
+        return np.full(len(counts), float(self.eta))
+
+    sizes = _by_number
 
 
 @part(StepRule, c="the first step")
@@ -153,8 +164,10 @@ class InverseSqrt(NamedTuple):
     c: float
     cap: bool = False
 
-    def sizes(self, t: int, n: int) -> np.ndarray:
-        return self.c / np.sqrt(np.arange(t + 1, t + n + 1))
+    def sizes_at(self, counts: np.ndarray) -> np.ndarray:
+        return self.c / np.sqrt(counts)
+
+    sizes = _by_number
 
 
 @part(StepRule, c="the numerator", t0="delays the decay")
@@ -175,8 +188,10 @@ class InverseTime(NamedTuple):
     t0: float = 0.0
     cap: bool = False
 
-    def sizes(self, t: int, n: int) -> np.ndarray:
-        return self.c / (np.arange(t + 1, t + n + 1) + self.t0)
+    def sizes_at(self, counts: np.ndarray) -> np.ndarray:
+        return self.c / (counts + self.t0)
+
+    sizes = _by_number
 
 
 def _cap(cap: bool | None, problem: Any) -> bool:

@@ -52,6 +52,7 @@ def test_the_first_page_runs_as_it_stands(tmp_path):
     run_page("start.md", tmp_path)
 
 
+@pytest.mark.long
 def test_the_page_of_growing_logs_runs_as_it_stands(tmp_path):
     (_, _), (_, figures) = run_page("follow.md", tmp_path)
     assert "5,000 rows" in figures

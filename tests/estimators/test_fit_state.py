@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 import sparsco.estimators.fit_state as fit_state
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, StableSparseClassifier, load, save
 from sparsco.data.rows import as_matrix
-from sparsco.estimators.fit_state import LifeCycle, Phase, unchanged_on_error
+from sparsco.estimators.life_cycle import LifeCycle, Phase, unchanged_on_error
 from sparsco.estimators.passes import order_of_pass, run_passes
 from sparsco.estimators.sklearn import as_estimator
 from sparsco.estimators.tasks import LinearClassifier

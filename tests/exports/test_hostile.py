@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sparsco import export, load, train
+from sparsco import SparseClassifier, SparsePath, export, load, train
 from sparsco.exports.scorer import ExportError
 from sparsco.streams.description import CATEGORY, NUMBERS, Column, Description
-from sparsco.training import inspection, model_files
+from sparsco.training import inspection, model_files, paths
 
 NASTY = [
     *[
@@ -48,7 +48,7 @@ NASTY = [
     *["]]>", "&lt;", "=cmd|' /c calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "??/", "??'", "??<", "\u2028", "\u2029"],
     *["\U0001f608", "\u202e", "\ufeff", "__proto__", "constructor", "P_weights", "model_weights", "\x1b[2J", "\x7f"],
     *["'; drop table victim; --", '"; drop table victim; --', "*/ int pwned = 1; /*", '"); pwned = 1; ("', "\x85"],
-    *["'); pwned = 1; ('", "\\u0027; pwned = 1", "${}"],
+    *["'); pwned = 1; ('", "\\u0027; pwned = 1", "${}", "$\\frac{$"],
 ]
 fragments = st.lists(st.sampled_from(NASTY) | st.text(max_size=6), max_size=4).map("".join)
 
@@ -151,6 +151,20 @@ def test_python_json_csv_and_sql(content, tmp_path_factory, column, category, te
 def test_pages(content, tmp_path_factory, column, category, texts, labels):
     found, *_ = renamed(content, column, category, texts, labels)
     check_page(found, content, tmp_path_factory)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pages_of_paths(tmp_path):
+    rng = np.random.default_rng(0)
+    X, pages = rng.normal(size=(200, len(NASTY))), []
+    y = X @ rng.normal(size=len(NASTY)) > 0
+    for names in ([f"c{k}" for k in range(len(NASTY))], [f"{name}{k}" for k, name in enumerate(NASTY)]):
+        path = SparsePath(SparseClassifier(random_state=0)).fit(pd.DataFrame(X, columns=names), y).path_
+        page = paths.write_page(
+            tmp_path / "path.html", path, float(path.alphas[-1]), dict(enumerate(names))
+        ).read_text()
+        pages.append([tag for tag in Tags(page).found if tag[0] not in SVG])
+    assert pages[0] == pages[1] and len(pages[0]) > 100
 
 
 def load_plain(content, tmp_path_factory, made=[]):  # noqa: B006

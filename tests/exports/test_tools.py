@@ -13,10 +13,21 @@ import scipy.sparse as sp
 from sklearn.inspection import PartialDependenceDisplay, partial_dependence, permutation_importance
 from sklearn.pipeline import make_pipeline
 
-from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, SparseRegressor, SparseText, export
+from sparsco import (
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    SparseText,
+    StableSparseClassifier,
+    export,
+    train,
+)
 from sparsco.exports.scorer import ExportError
 from sparsco.exports.selected import selected_columns
 from sparsco.exports.trusted import trusted_types
+from sparsco.losses import REGRESSOR_LOSSES
+from sparsco.parts.contracts import Loss
 from support.export_cases import as_module, cases
 
 
@@ -144,6 +155,28 @@ def test_other_estimators(data):
         export(searched, "java")
     with pytest.raises(ExportError, match="its options are prefix"):
         export(searched, "c", table="x")
+
+
+def test_only_weights_of_what_cannot_be_scored_elsewhere(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.choice(["x", "y"], 900), "b": rng.choice(["u", "v"], 900)})
+    frame["y"] = np.where((frame["a"] == "x") ^ (frame["b"] == "u"), "1", "0")
+    crossed = train(frame, target="y", cross="a:b", settings={"alpha": 0.002, "random_state": 0}).estimator
+    X = sp.random(400, 60, 0.1, format="csr", random_state=0)
+    by_row = StableSparseClassifier(3, prepare="rows", random_state=0).fit(X, X[:, [3]].toarray().ravel() > 0)
+    for model in (crossed, by_row):
+        assert export(model, "csv").count("\n") >= 3
+        for format in ("sql", "c", "js", "python", "onnx", "json"):
+            with pytest.raises(ExportError) as error:
+                export(model, format)
+            assert "csv" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_our_losses_predict_scores_or_their_exponentials():
+    p = np.linspace(-3.0, 3.0, 7)
+    for loss in REGRESSOR_LOSSES.values():
+        links = type(loss).predicted is not Loss.predicted
+        assert np.allclose(loss.predicted(p), np.exp(p) if links else p)
 
 
 def test_rows_that_are_refused():

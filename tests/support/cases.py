@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -129,18 +130,37 @@ CONVERSIONS = {
 }
 
 
-def learn(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
+class Fading(NamedTuple):
+    """A half-life, and the time of each row."""
+
+    half_life: float
+    times: np.ndarray
+
+
+def learn(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=(), fading=None):
     """The library's answer and the run it came from."""
     X, y, weights = stream
     lam, rho = penalty
     penalty = ElasticNet(lam, rho) if pen is None else WeightedElasticNet(lam, rho, pen)
-    run = Run(LOSSES[loss], penalty, optimizer, conversion, rule, d=X.shape[1], intercept=intercept, seed=3)
+    half_life, times = (None, None) if fading is None else fading
+    run = Run(
+        LOSSES[loss],
+        penalty,
+        optimizer,
+        conversion,
+        rule,
+        d=X.shape[1],
+        intercept=intercept,
+        seed=3,
+        half_life=half_life,
+    )
     edges = [0, *sorted(cuts), len(X)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         try:
             for a, b in itertools.pairwise(edges):
-                run.feed(as_matrix(X[a:b]), y[a:b], None if weights is None else weights[a:b])
+                own = None if times is None else times[a:b]
+                run.feed(as_matrix(X[a:b]), y[a:b], None if weights is None else weights[a:b], times=own)
             run.begin()
             return run.finish(), run
         except DivergenceError:
@@ -160,10 +180,14 @@ def once_per_rows(compute):
     return remembered
 
 
-def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None):
+def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None, fading=None):
     """A function from row numbers to the reference's trace over those rows, and the rows that took part."""
     X, y, weights = stream
     lam, rho = penalty
+    fades = None
+    if fading is not None:
+        kept = slice(None) if weights is None else weights != 0.0
+        fades = reference.fades_between(fading.times[kept], fading.half_life)
     X, y, weights = reference.kept_rows(X, y, weights)
     constants = dict(constants)
     L = run.pilot.L_mean
@@ -183,7 +207,7 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
     def trace(rows):
         eta = None
         if name in STEPPING:
-            eta = step_sizes(X[rows], weights[rows], loss, rho, intercept, run)
+            eta = step_sizes(X[rows], weights[rows], loss, rho, intercept, run, fades)
         return reference.iterates(
             X[rows],
             y[rows],
@@ -195,15 +219,16 @@ def dense(stream, loss, name, constants, penalty, rule, intercept, run, pen=None
             pen=pen,
             weights=weights[rows],
             intercept=intercept,
+            fades=fades,
             **constants,
         )
 
     return trace, (X, y, weights)
 
 
-def step_sizes(X, weights, loss, rho, intercept, run):
+def step_sizes(X, weights, loss, rho, intercept, run, fades=None):
     """The steps of the run's rule over these rows, capped where the rule says so."""
-    eta = run.step.sizes(0, len(X))
+    eta = run.step.sizes(0, len(X)) if fades is None else run.step.sizes_at(reference.effective_numbers(fades))
     if not run.step.cap:
         return eta
     norms = np.sum(X**2, axis=1) + float(intercept)
@@ -289,13 +314,13 @@ def assert_blown_up(rows, loss, model, costs=0.0):
     assert not bad < 999.0 * np.mean(weights * reference.value(loss, np.zeros(len(y)), y))
 
 
-def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
+def check(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=(), fading=None):
     name, record, constants = OPTIMIZERS[optimizer]
     n = int(len(stream.X) if stream.weights is None else np.count_nonzero(stream.weights))
     answer, run = learn(
-        stream, loss, record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts
+        stream, loss, record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts, fading
     )
-    trace, rows = dense(stream, loss, name, constants, penalty, rule, intercept, run, pen)
+    trace, rows = dense(stream, loss, name, constants, penalty, rule, intercept, run, pen, fading)
     with np.errstate(over="ignore"):
         model = converted(conversion, trace, rows, loss, penalty, pen, intercept)
         full = trace(np.arange(n))
@@ -322,7 +347,7 @@ def jittered(stream):
         yield stream._replace(X=stream.X * rows, weights=weights * steps_)
 
 
-def is_chaotic(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=()):
+def is_chaotic(stream, loss, optimizer, conversion, penalty, rule, intercept, pen=None, cuts=(), fading=None):
     """Whether rounding errors in the stream and in lam move the dense recursion itself by as much as is tolerated.
 
     No two ways to compute such a recursion agree.  Steps that overshoot in bounds amplify errors.  A jump does so at
@@ -331,11 +356,12 @@ def is_chaotic(stream, loss, optimizer, conversion, penalty, rule, intercept, pe
     """
     name, record, constants = OPTIMIZERS[optimizer]
     n = int(len(stream.X) if stream.weights is None else np.count_nonzero(stream.weights))
-    _, run = learn(stream, loss, record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts)
+    how = record, CONVERSIONS[conversion](max(n, 1)), penalty, RULES[rule], intercept, pen, cuts, fading
+    _, run = learn(stream, loss, *how)
     found, (lam, rho) = [], penalty
     for k, moved in enumerate((stream, *jittered(stream))):
         penalty = lam * (1.0 + k % 3 * 2.0**-48), rho
-        trace, rows = dense(moved, loss, name, constants, penalty, rule, intercept, run, pen)
+        trace, rows = dense(moved, loss, name, constants, penalty, rule, intercept, run, pen, fading)
         full, model = trace(np.arange(n)), converted(conversion, trace, rows, loss, penalty, pen, intercept)
         found.append([full.w, full.b, model.w])  # two ways may part at a jump, and meet again
     w = found[0][0]

@@ -308,7 +308,12 @@ class SGD:
 
 
 class RDA:
-    """rho > 0: w = -S(G, lam pen t) / (rho t + beta); rho = 0: -S(G, pen (lam t + gamma r sqrt t)) / (gamma sqrt t)."""
+    """rho > 0: w = -S(G, lam pen t) / (rho t + beta); rho = 0: -S(G, pen (lam t + gamma r sqrt t)) / (gamma sqrt t).
+
+    ``fade`` is what all sums, t among them, are multiplied by before the next example.
+    """
+
+    fade = 1.0
 
     def __init__(
         self,
@@ -324,7 +329,8 @@ class RDA:
 
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, _ = self.p
-        self.t, self.G, self.G_b = self.t + 1, self.G + c * x, self.G_b + c
+        fade = self.fade
+        self.t, self.G, self.G_b = fade * self.t + 1, fade * self.G + c * x, fade * self.G_b + c
         t, gamma, root = self.t, self.gamma, math.sqrt(self.t)
         if rho > 0.0:
             self.w = -soft(self.G, lam * pen * t) / (rho * t + self.beta)
@@ -336,47 +342,59 @@ class RDA:
 class Ages:
     """How many examples count for each feature: all, or with clocks of their own those from its first appearance on."""
 
+    fade = 1.0
+
     def __init__(self, d: int, per_feature_clock: bool):
-        self.per_feature_clock, self.t, self.ages = per_feature_clock, 0, np.zeros(d)
+        self.per_feature_clock, self.t, self.ages = per_feature_clock, 0.0, np.zeros(d)
         self.seen = np.zeros(d, bool)
 
     def so_far(self) -> Array:
         return self.ages if self.per_feature_clock else np.full(len(self.ages), float(self.t))
 
-    def step(self, x: Array) -> Array:
-        self.t += 1
+    def step(self, x: Array, fade: float) -> Array:
+        self.t = fade * self.t + 1.0
         self.seen |= x != 0.0
-        self.ages += self.seen
+        self.ages = fade * self.ages + self.seen
         return self.so_far()
 
 
 class FTRL:
-    """FTRL-proximal: dual averaging with AdaGrad rates per coordinate; the intercept is a feature with x = 1."""
+    """FTRL-proximal: dual averaging with AdaGrad rates per coordinate; the intercept is a feature with x = 1.
+
+    ``fade`` multiplies all sums, rates among them, before the next example.
+    """
+
+    fade = 1.0
 
     def __init__(self, problem: Problem, alpha: float, beta: float, per_feature_clock: bool = False):
         self.ages = Ages(problem.d, per_feature_clock)
         self.p, self.alpha, self.beta = problem, alpha, beta
         self.w, self.b = np.zeros(problem.d), 0.0
-        self.n, self.z, self.n_b, self.z_b = np.zeros(problem.d), np.zeros(problem.d), 0.0, 0.0
+        self.n, self.z, self.r = (np.full(problem.d, start) for start in (0.0, 0.0, beta / alpha))
+        self.n_b, self.z_b, self.r_b = 0.0, 0.0, beta / alpha
 
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, _ = self.p
-        t = self.ages.step(x)
-        self.n, self.z = self._add(self.n, self.z, c * x, self.w)
-        self.n_b, self.z_b = self._add(self.n_b, self.z_b, c, self.b)
-        self.w = divide(-soft(self.z, lam * pen * t), (self.beta + np.sqrt(self.n)) / self.alpha + rho * t)
-        self.b = float(divide(-self.z_b, (self.beta + np.sqrt(self.n_b)) / self.alpha))
+        t = self.ages.step(x, self.fade)
+        self.n, self.z, self.r = self._add(self.n, self.z, self.r, c * x, self.w, x != 0.0)
+        self.n_b, self.z_b, self.r_b = map(float, self._add(self.n_b, self.z_b, self.r_b, c, self.b, True))
+        self.w = divide(-soft(self.z, lam * pen * t), self.r + rho * t)
+        self.b = float(divide(-self.z_b, self.r_b))
 
-    def _add(self, n: Any, z: Any, g: Any, w: Any) -> tuple[Any, Any]:
-        sigma = (np.sqrt(n + g**2) - np.sqrt(n)) / self.alpha
-        return n + g**2, z + g - sigma * w
+    def _add(self, n: Any, z: Any, r: Any, g: Any, w: Any, touched: Any) -> tuple[Any, Any, Any]:
+        n, z, r = self.fade * n + g**2, self.fade * z, self.fade * r
+        new_r = np.where(touched, (self.beta + np.sqrt(n)) / self.alpha, r)
+        return n, z + g - (new_r - r) * w, new_r
 
 
 class NFTRL:
     """Normalised FTRL-proximal; for squared loss alpha = 1, sigma and b0 from :func:`pilot_targets`.
 
-    ``slope`` is the derivatives' scale, the same as ``sigma`` unless given.
+    ``slope`` is the derivatives' scale, the same as ``sigma`` unless given.  ``fade`` multiplies all sums, rates among
+    them, before the next example.
     """
+
+    fade = 1.0
 
     def __init__(
         self,
@@ -400,14 +418,17 @@ class NFTRL:
     def look(self, x: Array) -> None:
         """Raise the rates where x^2 exceeds all earlier squares together, by as much as the root mean square grows."""
         _, lam, rho, pen, _ = self.p
-        j = (x**2 > self.q) & (self.q > 0.0)
-        s2, new_s2 = self.q[j] / self.n[j], (self.q[j] + x[j] ** 2) / (self.n[j] + 1.0)
-        self.r[j] *= np.sqrt(new_s2 / s2)
+        q, n = self.fade * self.q, self.fade * self.n
+        j = (x**2 > q) & (q > 0.0)
+        s2, new_s2 = q[j] / n[j], (q[j] + x[j] ** 2) / (n[j] + 1.0)
+        self.r[j] *= np.sqrt(np.maximum(new_s2 / s2, 1.0))
         ages = self.ages.so_far()
         self.w = divide(-soft(self.z, lam * pen * ages), self.r + rho * ages)
 
     def step(self, x: Array, c: float, eta: float) -> None:
         _, lam, rho, pen, intercept = self.p
+        for name in ("t", "n", "q", "K", "G", "r", "z", "G_b", "r_b", "z_b"):
+            setattr(self, name, self.fade * getattr(self, name))
         self.t += 1
         j = x != 0.0  # every line below is for these features alone
         self.n[j] += 1.0
@@ -419,7 +440,7 @@ class NFTRL:
         r = np.sqrt(k * s2 * (self.G[j] + self.delta * s2 * self.slope**2)) / (self.alpha * self.sigma)
         self.z[j] += c * x[j] - (r - self.r[j]) * self.w[j]
         self.r[j] = r
-        ages = self.ages.step(x)
+        ages = self.ages.step(x, self.fade)
         self.w = divide(-soft(self.z, lam * pen * ages), self.r + rho * ages)
         if intercept:
             self.G_b += c**2
@@ -577,7 +598,8 @@ class Trace(NamedTuple):
     """Every iterate: ``w[t-1]``, ``b[t-1]`` is w_t, before example t; ``w[-1]``, ``b[-1]`` is after the last one.
 
     ``c[t-1]``, ``h[t-1]``: derivative and curvature at w_t, times the weight.  ``X``, ``y``: the rows that took part.
-    ``before_last``: the answer before the last example where a method does not answer with w_T.
+    ``before_last``: the answer before the last example where a method does not answer with w_T.  ``shares``: what each
+    example counts at the end, where old ones fade.
     """
 
     w: Array
@@ -587,6 +609,7 @@ class Trace(NamedTuple):
     X: Array
     y: Array
     before_last: tuple[Array, float] | None = None
+    shares: Array | None = None
 
 
 def kept_rows(X: Array, y: Array | None, weights: Array | None) -> tuple[Array, Array | None, Array]:
@@ -608,9 +631,13 @@ def iterates(
     pen: Array | None = None,
     weights: Array | None = None,
     intercept: bool = True,
+    fades: Array | None = None,
     **constants: Any,
 ) -> Trace:
-    """One pass of an optimizer over the rows; ``eta`` (FOBOS, SGD) has one step for each row of weight not zero."""
+    """One pass of an optimizer over the rows; ``eta`` (FOBOS, SGD) has one step for each row of weight not zero.
+
+    ``fades`` has, for each such row, what all sums are multiplied by before it is learned.
+    """
     X, y, weights = kept_rows(np.asarray(X, dtype=float), np.asarray(y) * 1.0 if y.dtype.names is None else y, weights)
     T, d = X.shape
     pen = np.ones(d) if pen is None else np.asarray(pen, dtype=float)
@@ -620,6 +647,8 @@ def iterates(
     for t in range(T):
         b = A.b if intercept else 0.0
         trace.w[t], trace.b[t] = A.w, b
+        if fades is not None:
+            A.fade = float(fades[t])
         margin = weights_for(A, X[t]) @ X[t] + b
         c = trace.c[t] = float(weights[t] * derivative(loss, margin, y[t]))
         trace.h[t] = weights[t] * curvature(loss, margin, y[t])
@@ -628,7 +657,25 @@ def iterates(
     trace.w[T], trace.b[T] = getattr(A, "model", (A.w, A.b))
     if not intercept:
         trace.b[T], before_last = 0.0, before_last and (before_last[0], 0.0)
-    return trace._replace(before_last=before_last)
+    return trace._replace(before_last=before_last, shares=None if fades is None else shares_left(fades))
+
+
+def fades_between(times: Array, half_life: float) -> Array:
+    """What sums are multiplied by before each example: 2^-(time since the one before / half_life), at least 2^-16."""
+    return np.append(1.0, 2.0 ** -np.minimum(np.diff(times) / half_life, 16.0))
+
+
+def shares_left(fades: Array) -> Array:
+    """What each example counts at the end."""
+    return np.append(np.cumprod(fades[:0:-1])[::-1], 1.0)
+
+
+def effective_numbers(fades: Array) -> Array:
+    """N_t: what the examples up to each one, itself included, count when it is learned."""
+    numbers = []
+    for fade in fades:
+        numbers.append(1.0 + (fade * numbers[-1] if numbers else 0.0))
+    return np.array(numbers)
 
 
 def weights_for(A: Any, x: Array) -> Array:
@@ -738,7 +785,8 @@ def epoch_under_way(trace: Trace, T1: int) -> Model:
 
 
 def mean_iterate(trace: Trace, omega: Array) -> Model:
-    """The mean of w_1 .. w_T by omega; the last iterate while no iterate has a weight."""
+    """The mean of w_1 .. w_T by omega, times what their examples count; the last iterate while none has a weight."""
+    omega = omega if trace.shares is None else omega * trace.shares
     if omega.sum() == 0.0:
         return last(trace)
     return Model(omega @ trace.w[:-1] / omega.sum(), float(omega @ trace.b[:-1] / omega.sum()))
@@ -796,14 +844,16 @@ class Sums(NamedTuple):
     hxx: Array
     h: float
     omega: float
-    n: int
+    n: float
 
 
 def window_sums(trace: Trace, omega: Array) -> Sums:
     """The sums over a trace."""
     w, b, c, h, X = trace[:5]
+    shares = np.ones(len(c)) if trace.shares is None else trace.shares
+    omega, h = omega * shares, h * shares
     oc = omega * c
-    return Sums(omega @ w[:-1], omega @ b[:-1], oc @ X, oc.sum(), h @ X**2, h.sum(), omega.sum(), len(c))
+    return Sums(omega @ w[:-1], omega @ b[:-1], oc @ X, oc.sum(), h @ X**2, h.sum(), omega.sum(), shares.sum())
 
 
 def diagonal_metric(hxx: Array, h: float, n: int, rho: float) -> tuple[Array, float]:

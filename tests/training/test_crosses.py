@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsco import SparseCrosses, SparseRegressor, load, open_stream, save, train
+from sparsco import SparseCrosses, SparseRegressor, follow, load, open_stream, save, train
 from sparsco.cli import main
 from sparsco.conversions.choose import Choose
 from sparsco.training.checkpoints import Checkpoints
@@ -104,6 +104,10 @@ def test_any_source_of_the_same_features_gives_the_same_model(tmp_path, frame, t
     crossed, plain = train(X, y=target, cross="all", **options).estimator, SparseCrosses().fit(X)
     twin = SparseRegressor(random_state=0).fit(plain.transform(X), target)
     assert set(plain.get_feature_names_out()[twin.get_support()]) == selected(crossed)
+    chosen = crossed.transform(X).toarray()
+    k, names = crossed.get_feature_names_out().tolist().index("x1*x3"), crossed.feature_names_
+    assert chosen.shape == (800, len(selected(crossed))) and len(names) == len(crossed.coef_)
+    np.testing.assert_array_equal(chosen[:, k], X[:, 1] * X[:, 3])
     np.testing.assert_allclose(crossed.predict(X), twin.predict(plain.transform(X)), atol=1e-6)
     columns = np.flatnonzero(X[0])
     save(crossed, tmp_path / "n.model")
@@ -198,7 +202,9 @@ def test_interactions_without_main_effects_are_not_born():
     assert "x3*x7" in selected(train(X, y=y, cross="all", birth=False, settings=SETTINGS).model)
 
 
-@pytest.mark.parametrize("settings", [{}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"half_life": 900}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}]
+)
 def test_any_cut_and_any_number_of_threads_give_the_same_bits(tmp_path, settings):
     X, y, _ = planted(n=2500, d=30)
     with open(tmp_path / "t.svm", "w") as file:
@@ -260,6 +266,49 @@ def test_training_of_a_saved_model_goes_on(tmp_path, frame, capsys):
     assert "a=u*b=y" in {each["name"] for each in json.loads(capsys.readouterr().out)["top"]}
     assert main(["train", str(tmp_path / "b.csv"), *common, "-m", model, "--update", model, *crosses]) == 2
     assert "leave out --cross" in capsys.readouterr().err
+
+
+def test_a_log_that_is_followed_has_crosses(tmp_path, frame):
+    rows = "".join(f"{row.y} |a {row.a} |b {row.b}\n" for row in frame.itertuples())
+    (tmp_path / "log.vw").write_text(rows)
+    options = {"cross": ["a:b"], "birth": True, "settings": SETTINGS}
+    whole = follow(tmp_path / "log.vw", tmp_path / "a.model", idle_exit=0.0, **options)
+    lines = rows.splitlines(keepends=True)
+    (tmp_path / "log.vw").write_text("".join(lines[:1100]))
+    follow(tmp_path / "log.vw", tmp_path / "b.model", idle_exit=0.0, **options)
+    with open(tmp_path / "log.vw", "a") as file:
+        file.write("".join(lines[1100:]))
+    resumed = follow(tmp_path / "log.vw", tmp_path / "b.model", idle_exit=0.0, resume=True, **options)
+    assert cells(resumed.model) == cells(whole.model)
+    assert "a^u*b^y" in selected(load(tmp_path / "b.model")) and any("were born of" in note for note in whole.notes)
+    command = ["train", "--follow", str(tmp_path / "log.vw"), "-m", str(tmp_path / "c.model"), "--idle-exit", "0"]
+    assert main([*command, "--cross", "a:b", "--seed", "0", "--quiet"]) == 0
+    assert "a^u*b^y" in selected(load(tmp_path / "c.model"))
+
+
+def test_offsets_go_with_crosses(tmp_path, frame):
+    rng = np.random.default_rng(0)
+    shift = rng.normal(size=len(frame))
+    table = frame.assign(y=frame.y + shift, shift=shift)
+    model = train(table, target="y", offset="shift", cross=CROSS, settings=SETTINGS).estimator
+    assert {"a=u*b=y", "x*a=v"} <= selected(model)
+    p = model.predict(table)
+    assert np.std(p - table.y) < 0.2
+    loaded = load(save(model, tmp_path / "o.model"))
+    np.testing.assert_array_equal(loaded.predict(table), p)
+    assert loaded.predict_one(table.to_dict("records")[5]) == p[5]
+    X, y, _ = planted(n=1200, d=10)
+    by_array = train(X, y=y + 5.0, offset=np.full(1200, 5.0), cross="all", birth=True, settings=SETTINGS).estimator
+    plain = by_array.predict(X)
+    np.testing.assert_allclose(by_array.predict(X, offset=np.full(1200, 2.0)), plain + 2.0)
+
+
+def test_exports_name_crosses_or_refuse_them(tmp_path, trained):
+    save(trained.estimator, tmp_path / "a.model")
+    assert main(["export", str(tmp_path / "a.model"), "--to", "csv", "-o", str(tmp_path / "a.csv")]) == 0
+    assert "a=u*b=y" in (tmp_path / "a.csv").read_text()
+    assert main(["export", str(tmp_path / "a.model"), "--to", "sql", "-o", str(tmp_path / "a.sql")]) == 2
+    assert not (tmp_path / "a.sql").exists()
 
 
 def test_several_classes_and_calibrated_probabilities(frame):

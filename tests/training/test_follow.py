@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -157,19 +158,28 @@ def test_it_learns_what_train_learns(tmp_path):
     assert sorted(found.models) == [1024, 1536, 2048, ROWS] and found.trained.rows == ROWS
 
 
-@pytest.mark.parametrize("suffix", LOGS)
-def test_any_growth_and_any_kill_give_the_same_models(suffix, tmp_path):
+@pytest.mark.parametrize(
+    ("suffix", "options"),
+    [
+        *((suffix, {}) for suffix in LOGS),
+        ("svm", {"cross": "all", "birth": True}),
+        ("csv", {"offset": "size"}),
+        ("svm", {"settings": SETTINGS | {"half_life": 500}}),
+    ],
+)
+def test_any_growth_and_any_kill_give_the_same_models(suffix, options, tmp_path):
     if suffix in ("csv", "jsonl"):
         pytest.importorskip("pyarrow")
-    text, expected = whole(tmp_path, suffix)
+    text, expected = whole(tmp_path, suffix, **options)
     for seed, pieces in enumerate((1, 40, 400)):
         log, chance = tmp_path / f"log{seed}.{suffix}", random.Random(seed)
+        log.touch()
         found, writer = Followed(tmp_path / f"{seed}.model"), Writer(to_file(log), text, pieces, seed)
         kept, kills, resume = Checkpoints(tmp_path / f"{seed}.checkpoint", 256, None), 0, False
         while True:
             writer.waits, writer.kill_in = 0, chance.randrange(2, 4 + pieces // 5) if kills < 4 else -1
             try:
-                trained = found.run(log, stop=writer, checkpoints=kept, resume=resume)
+                trained = found.run(log, stop=writer, checkpoints=kept, resume=resume, **options)
                 break
             except KilledError:
                 kills, resume = kills + 1, kept.exist()
@@ -184,16 +194,26 @@ def test_standard_input_gives_the_same_models_and_loses_nothing_when_it_is_cut(s
         pytest.importorskip("pyarrow")
     text, expected = whole(tmp_path, suffix)
     format = {"svm": "libsvm"}.get(suffix, suffix)
-    found, at = Followed(tmp_path / "m"), 0
-    kept = Checkpoints(tmp_path / "c", 256, None)
-    for end in (len(text) // 3 + 7, len(text) // 2, len(text)):  # the input ends in mid-line, and goes on later
-        read, write = os.pipe()
-        writer = Writer(lambda part, to=write: os.write(to, part), text[at:end], 60, end, lambda to=write: os.close(to))
+    found, kept, at = Followed(tmp_path / "m"), Checkpoints(tmp_path / "c", 256, None), 0
+    ends = [len(text) // 3 + 7, len(text) // 2, len(text), len(text)]  # in mid-line, and it goes on later
+    kills = [0, 30, 25, 0]
+    while ends:
+        began, (read, write) = at, os.pipe()
+        writer = Writer(lambda part, to=write: os.write(to, part), text[at : ends[0]], 60, at)
+        writer.end, writer.kill_in = (lambda to=write: os.close(to)), kills.pop(0)
         monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda handle=read: handle))
-        found.models = {n: model for n, model in found.models.items() if n in expected.models}
-        found.run("-", stop=writer, format=format, checkpoints=kept, resume=at > 0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                found.run("-", stop=writer, format=format, checkpoints=kept, resume=kept.exist())
+            except KilledError:
+                os.close(write)
         os.close(read)
-        at = end
+        source = archive.read(kept.path, "checkpoint")["source"]
+        at = source["offset"] + len(source["text"])  # the sender repeats what came after the checkpoint
+        assert not told or f"was read up to byte {began}: what comes" in str(told[0].message)
+        ends.pop(0)
+    assert at == len(text) and not kills
     assert {n: model for n, model in found.models.items() if n in expected.models} == expected.models
 
 
@@ -250,6 +270,7 @@ def test_a_log_that_is_replaced_or_truncated(tmp_path, monkeypatch):
         trained = found.run(log, stop=Idle(*steps))
     said = [str(each.message) for each in told]
     assert said == [
+        f"{log} does not exist: reading begins when it appears.",
         f"{log} was replaced: reading goes on at the beginning of the new file; 6 bytes of a last line without an end "
         "are left out.",
         f"{log} was truncated: reading goes on at its beginning.",
@@ -368,7 +389,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, monkeypatch):
         found.run(tmp_path / "whole.svm", stop=act, idle_exit=0.0, checkpoints=Checkpoints(tmp_path / "c", 256, None))
     assert 1024 not in found.models and found.models[ROWS] == expected.models[ROWS]
     is_full[0] = True
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"), pytest.warns(UserWarning, match="is not saved"):
         found.run(tmp_path / "whole.svm", checkpoints=Checkpoints(tmp_path / "d", 256, None))
 
 
@@ -400,12 +421,23 @@ def test_drift_is_told_with_advice(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     flipped = "".join(("-" + line if line[0] == "1" else line[1:]) for line in as_libsvm(4000, seed=1).splitlines(True))
     (tmp_path / "a.svm").write_text(as_libsvm(12_000) + flipped)
-    with pytest.warns(UserWarning, match="^drift by row 12,") as told:
+    with pytest.warns(UserWarning, match="^drift by row 12,288:") as told:
         assert cli.main(["train", "--follow", "a.svm", "-m", "m", "--idle-exit", "0", "--json", "--alpha", "0.01"]) == 0
     (said,) = [str(each.message) for each in told]
     assert "level 1% for the whole stream" in said and "--half-life 1" in said
     *reports, outcome = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert outcome["warnings"] == [said] and reports[-1]["rows"] == 16_000 and reports[-1]["selected"] > 0
+
+
+def test_classes_that_come_late_are_no_drift_and_one_class_is_not_judged(tmp_path, recwarn):
+    (tmp_path / "one.svm").write_text("1 1:1\n" * 3000)
+    assert follow(tmp_path / "one.svm", tmp_path / "m", settings=SETTINGS, idle_exit=0.0).table == []
+    lines = as_libsvm(8000).splitlines(True)
+    third = ["3" + line[line.index(" ") :] if k % 3 == 0 else line for k, line in enumerate(lines)]
+    (tmp_path / "late.svm").write_text("".join(lines[:4000] + third[4000:]))
+    model = SparseClassifier(alpha=0.01, random_state=0)
+    trained = follow(tmp_path / "late.svm", tmp_path / "late", model, classes="any", idle_exit=0.0)
+    assert trained.model.classes_.tolist() == [-1, 1, 3] and not trained.warnings
 
 
 def test_the_history_first_and_then_the_log(tmp_path, monkeypatch, capsys):

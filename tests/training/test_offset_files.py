@@ -105,6 +105,9 @@ def test_shell_frames_and_dicts_predict_alike(folder, frame, tmp_path, capsys):
     with pytest.raises(ValueError, match="needs numbers above 0"):
         found.predict_one({"a": 1.0, "exposure": -1.0})
     assert main(["path", where, *asked, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", model]) == 0
+    assert "column exposure: offset, its logarithm" in capsys.readouterr().out
 
 
 def test_progressive_validation_judges_at_the_offset(folder):

@@ -12,8 +12,8 @@ from ..solver.small import SmallSolver, is_small
 from .problem import Task
 from .splits import Split
 
-ROWS_PER_FEATURE = 10
-"""The least number of rows for each feature that is learned again."""
+ROWS_PER_FEATURE, FEW_FEATURES, LEAST_ROWS = 10, 100, 4
+"""The least number of rows for each feature that is learned again; for few features, a smaller number is enough."""
 
 Figures = tuple[np.ndarray, int]
 """The losses of a model on held-out rows, and the number of its features."""
@@ -71,7 +71,8 @@ class Learner:
 
     def can_relax(self) -> bool:
         """Return whether the selected features are few enough for the rows to be learned again without a penalty."""
-        return all(ROWS_PER_FEATURE * np.count_nonzero(solver.w) < self.n for solver in self.solvers)
+        most = max(self.n / ROWS_PER_FEATURE, min(self.n / LEAST_ROWS, FEW_FEATURES))
+        return all(np.count_nonzero(solver.w) < most for solver in self.solvers)
 
     def relaxed(self, ridge: float) -> Figures:
         """Return the same of the selected features, learned again with a small L2 term only."""

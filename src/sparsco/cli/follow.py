@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..util.atomic_files import LockedError
 from .learning import estimator
-from .options import FINE, INTERRUPTED, TERMINATED, check_writable, reading, to_json
+from .options import FINE, INTERRUPTED, TERMINATED, check_writable, crosses, reading, to_json
 from .train import checkpoints_of, default_name, stopping, to_update
 
 _REFUSED = {
@@ -27,6 +28,7 @@ _REFUSED = {
 def follow_log(given: argparse.Namespace) -> int:
     """Run ``train --follow`` and return its exit code."""
     from ..streams import open_stream
+    from ..training.checkpoints import ResumeError
     from ..training.follow import follow
     from ..training.results import Report, StoppedError
 
@@ -68,10 +70,17 @@ def follow_log(given: argparse.Namespace) -> int:
                 save_state=given.save_state,
                 stop=lambda: bool(asked),
                 report=show,
+                **crosses(given),
             )
         except StoppedError as stopped:
             print(f"sparsco: {stopped}.", file=sys.stderr)
             return _code(asked)
+        except Exception as error:
+            if checkpoints.exist() and not isinstance(error, ResumeError | LockedError):
+                print(
+                    f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume continues.", file=sys.stderr
+                )
+            raise
     _show_end(given, trained, path, checkpoints)
     return _code(asked)
 

@@ -141,7 +141,14 @@ def _add_method(group: Any) -> None:
 
 
 def _add_rest(group: Any) -> None:
-    """Add the options of memory, labels and random choices."""
+    """Add the options of old rows, memory, labels and random choices."""
+    group.add_argument(
+        "--half-life",
+        type=float,
+        metavar="N",
+        help="let old rows fade: a row counts half after N further rows, or after a time of N with --time; rows keep "
+        "their order (docs/streams.md)",
+    )
     group.add_argument(
         "--storage",
         choices=("all", "seen"),
@@ -164,7 +171,7 @@ def _add_rest(group: Any) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule", "cv", "max_features", "trim"]
+    names += ["standardize", "relaxed", "rule", "cv", "half_life", "max_features", "trim"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if given.groups is not None:
         settings = {"penalty": "group"} | settings

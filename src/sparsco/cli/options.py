@@ -168,6 +168,9 @@ def add_reading(to: argparse.ArgumentParser) -> None:
         help="tables: the column with the offsets of the rows, which are added to their margins, such as log(exposure) "
         "for the logarithm of the column exposure; vw: initial, the third number; none: no offset (docs/offsets.md)",
     )
+    group.add_argument(
+        "--time", metavar="COLUMN", help="tables: the column with the times of the rows, for train --half-life"
+    )
     group.add_argument("--tag", metavar="COLUMN", help="tables: the column with the names of the rows")
     group.add_argument(
         "--schema",
@@ -249,7 +252,7 @@ def _ngrams(text: str) -> tuple[int, int]:
 
 def reading(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of ``open_stream`` that were given."""
-    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "offset", "missing", "delimiter")
+    names = ("format", "hash_bits", "quadratic", "target", "weight", "tag", "offset", "time", "missing", "delimiter")
     options = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if options.get("target") == "none":
         options["target"] = None

@@ -78,6 +78,8 @@ def check_window(alpha: float, T: int | None) -> None:
 class Last(NamedTuple):
     """The last iterate w_{T+1}, without averaging."""
 
+    forgets = True
+
     def watch(self, loss: Any) -> Any:
         return Nothing()
 
@@ -121,6 +123,8 @@ class Average(NamedTuple):
 
     power: float = 0.0
 
+    forgets = True
+
     def check(self) -> None:
         if not 0.0 <= self.power < math.inf:
             raise ValueError(f"Average(power={self.power}): the power must be a number of at least 0.")
@@ -161,6 +165,8 @@ class Suffix(NamedTuple):
 
     alpha: float = 0.5
     T: int | None = None
+
+    forgets = True
 
     def check(self) -> None:
         check_window(self.alpha, self.T)

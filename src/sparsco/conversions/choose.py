@@ -94,6 +94,7 @@ class Choose(NamedTuple):
     by_row: ByRow | None = None
     calibrates: bool = False
 
+    forgets = True
     needs_sample = True
     sample_nonzeros = ROWS_IN_MEMORY
     joins_runs = True

@@ -9,7 +9,7 @@ which R and V end can only fall, so a row beyond both is rejected at once and ne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _MOST_NUMBERS = 1 << 31
 """The number of features that have come and gone at which entries of those that are gone are dropped."""
 _LONGER = 4.0
 """A sample whose rows were rewritten has room for so many times the nonzeros, at most."""
-_Split = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
+Division = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
 """The positions of R and of V, ascending, and the priorities at which they end."""
 
 
@@ -198,7 +198,7 @@ class Reservoir:
         before these limits, they are what they would have been without them.
         """
         for limits in (self._probable_limits(starts, stops), self._limits):
-            kept, first, second = _choose(*self._keys, *limits, number, len(starts))
+            kept, first, second = self._choose(limits, number, len(starts))
             lengths = stops[kept] - starts[kept]
             fresh = self._fresh + int(np.maximum(lengths, 1).sum())
             if limits is self._limits and fresh <= (self.max_nonzeros + self.max_guard) // 3:
@@ -209,6 +209,12 @@ class Reservoir:
                 stay = self._tighten(*split)
                 return kept[stay], first[stay], second[stay], lengths[stay]
         return kept, first, second, lengths
+
+    def _choose(
+        self, limits: tuple[np.uint64, np.uint64], number: int, n: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return positions and priorities of the next n rows that come before either limit."""
+        return _choose(*self._keys, *limits, number, n)
 
     def _probable_limits(self, starts: np.ndarray, stops: np.ndarray) -> tuple[np.uint64, np.uint64]:
         """Return limits that R and V will probably stay below with these new rows; those at hand for few rows."""
@@ -353,10 +359,10 @@ class Reservoir:
         starts = table.start[in_r]
         return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 
-    def copy(self) -> Reservoir:
+    def copy(self) -> Self:
         """Return an independent copy; the arrays are shared until either of the two next changes them."""
         self._shared = True
-        twin = object.__new__(Reservoir)
+        twin = object.__new__(type(self))
         add_attributes(twin, attributes(self))
         return twin
 
@@ -385,7 +391,7 @@ class Reservoir:
         length: np.ndarray,
         limits: tuple[np.uint64, np.uint64],
         most: int | None = None,
-    ) -> _Split:
+    ) -> Division:
         """Return R, of ``most`` rows if that is given, and V, among rows with these priorities, below these limits."""
         n, cost = len(length), np.maximum(length, 1)
         in_r, limit_r = _prefix(first, np.arange(n), limits[0], cost, self.max_nonzeros, n if most is None else most)
@@ -396,7 +402,7 @@ class Reservoir:
 
     def _split_with(
         self, first: np.ndarray, second: np.ndarray, length: np.ndarray, limits: tuple[np.uint64, np.uint64]
-    ) -> _Split:
+    ) -> Division:
         """Return R and V among the stored rows and further ones with these priorities and lengths."""
         old, n = self._table, self._rows
         pairs = (old.first, first), (old.second, second), (old.length, length)

@@ -41,6 +41,7 @@ class AverageSL(NamedTuple):
     L: float | None = None
     metric: str = "auto"
 
+    forgets = True
     needs_gradient_sums = True
 
     def check(self) -> None:
@@ -85,6 +86,7 @@ class LastSL(NamedTuple):
     metric: str = "auto"
     last_factor: float = 1.0
 
+    forgets = True
     needs_gradient_sums = True
     keeps_before_last = True
 

@@ -299,10 +299,10 @@ class Crossed(SeenColumns):
         crosses = numbers[numbers >= CHILD]
         return np.unique(np.concatenate([numbers[numbers < CHILD], *pairs_of(crosses)]))
 
-    def stored(self, used: np.ndarray) -> dict[str, Any]:
-        """Return what a file has of these features, which are the ones with a weight: columns, rules, names.
+    def stored(self, used: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+        """Return the numbers of the features with a weight as a file has them, and its columns, rules and names.
 
-        Where names are the features, columns are numbered anew, in the same order.  "numbers" are those of ``used``.
+        Where names are the features, columns are numbered anew, in the same order.
         """
         buckets = np.sort(used[used >= BUCKET]) - BUCKET
         pairs = self.first_pair[buckets]
@@ -316,7 +316,7 @@ class Crossed(SeenColumns):
             own = places[np.searchsorted(parents, numbers) % max(len(places), 1)]
             return np.where(numbers >= BUCKET, numbers, np.where(numbers >= CHILD, number_of(left, right), own))
 
-        return {
+        return renumbered(used), {
             "asked": self.asked,
             "by_name": self.by_name,
             "columns": len(parents) if self.by_name else int(self.width),
@@ -326,7 +326,6 @@ class Crossed(SeenColumns):
             "keys": self.keys[at],
             "buckets": buckets,
             "pairs": renumbered(pairs),
-            "numbers": renumbered(used),
         }
 
     def start(self, w: np.ndarray) -> np.ndarray:

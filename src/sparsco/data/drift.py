@@ -107,6 +107,12 @@ class DriftTest:
             self.largest, self.sizes, self.sums = 0.0, [], np.zeros((0, 4))
         return found
 
+    def anew(self) -> DriftTest:
+        """Return a test that knows nothing of the rows so far; its level is what is left of this one's."""
+        test = DriftTest()
+        test.looks = self.looks
+        return test
+
 
 def _largest(losses: np.ndarray) -> float:
     """Return the value at which losses like these are cut off: four times what nine in ten do not exceed."""

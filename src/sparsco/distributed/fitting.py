@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engine.run import PILOT_ROWS, Run
 from ..estimators.converted import convert_runs, sizes_of
-from ..estimators.fit_state import unchanged_on_error
+from ..estimators.life_cycle import unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
@@ -436,6 +436,7 @@ def _check(model: Any, passes: int | None) -> None:
             "weights would depend on the order of the partitions; pass a dict",
         ),
         ("calibrate", not model.calibrate, "it holds rows out on one machine"),
+        ("half_life", model.half_life in (None, np.inf), "partitions have no order in time"),
         ("warm_start", not model.warm_start, "a model over partitions starts from the beginning"),
         ("max_iter", model.max_iter in (default["max_iter"], passes), counted),
         ("tol", model.tol in (default["tol"], None), counted),

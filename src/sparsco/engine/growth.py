@@ -66,7 +66,7 @@ def keep_features(run: Run, kept: np.ndarray) -> None:
 def rewrite_rows(run: Run, rewritten: Callable[[Matrix], Matrix]) -> None:
     """Replace the rows that a run keeps: those that are collected, or the pilot and the samples."""
     if run.pilot is None:
-        run.collected = [(rewritten(matrix), y, weights) for matrix, y, weights in run.collected]
+        run.collected = [(rewritten(matrix), *rest) for matrix, *rest in run.collected]
         return
     run.pilot_rows = run.pilot_rows._replace(matrix=rewritten(run.pilot_rows.matrix))
     for sample in (run.reservoir, run.polished_rows):

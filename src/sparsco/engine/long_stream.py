@@ -47,6 +47,8 @@ _ON_SAMPLE = Candidate(1.0, -1, False)
 def can_outgrow(run: Run) -> bool:
     """Return whether rows beyond the sample of this run can be learned: for one strength of the L1 term at a time."""
     conversion, loss = run.conversion, run.problem.loss
+    if run.half_life is not None:  # old rows leave the sample
+        return False
     if not isinstance(conversion, Choose) or loss.couples or conversion.budget is not None:
         return False
     if conversion.by_row is not None:  # rows that belong together must not be held out one by one

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..conversions.fading_sample import new_reservoir
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, margins
 from ..losses import value
@@ -70,7 +71,8 @@ class PilotRows(NamedTuple):
 
 def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
     """Return a reservoir for the rows of a run, without rows."""
-    return Reservoir(run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=target_type(run.problem.loss))
+    kind = target_type(run.problem.loss)
+    return new_reservoir(run.half_life, run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=kind)
 
 
 def mean_loss(

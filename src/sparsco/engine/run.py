@@ -22,9 +22,10 @@ import numpy as np
 from ..conversions.averaging import Answer, Last
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, longest_row, stack
-from ..parts.compatibility import metric_reason, refuse, start_reason, strengths_reason
+from ..parts.compatibility import forgetting_reason, metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
 from ..penalties import checked
+from ..problem.fading import new_memory
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
 from ..steps import Pilot, check_positive
@@ -37,6 +38,7 @@ from .iterates import Iterate, Overwritten
 from .part_checks import check_parts, for_one_feature, two_targets
 from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
+from .run_elsewhere import Elsewhere
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
 
@@ -50,7 +52,7 @@ class DivergenceError(ArithmeticError):
     """Training blew up; no model is returned."""
 
 
-class Run:
+class Run(Elsewhere):
     """One stream, learned by one optimizer and converted by one conversion."""
 
     keeps_given_targets = False
@@ -60,6 +62,8 @@ class Run:
     polished_rows: Reservoir | None = None  # a sample of the rows of a polish, where the conversion needs none
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
+    half_life: float | None = None
+    """The time, in the units of the rows' times, after which an example counts half as much; None: always in full."""
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Run:
         initial: tuple[np.ndarray, np.ndarray] | None = None,
         lams: Any = None,
         single: bool = False,
+        half_life: float | None = None,
     ) -> None:
         """Check the parts and make a run that has seen nothing.
 
@@ -86,7 +91,7 @@ class Run:
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
         self.keeps_given_targets, self.is_start = self.conversion.joins_runs, False
         self.targets: Targets = targets or Values()
-        self.lams = lams
+        self.lams, self.half_life = lams, half_life
         if lams is not None:
             refuse(strengths_reason(loss, penalty, optimizer, conversion, single, self.targets.m))
             self.targets = Repeated(self.targets, len(lams))
@@ -113,7 +118,7 @@ class Run:
         self.warnings: list[str] = []
         self.told: list[str] = []
         """The causes of the warnings that were given; runs of one model share it."""
-        self.collected: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self.collected: list[tuple[Any, ...]] = []
         self._buffered = 0
 
     # ---- rows in -------------------------------------------------------------------------------------------------
@@ -125,10 +130,12 @@ class Run:
         weights: np.ndarray | None = None,
         order: np.ndarray | None = None,
         is_repeat_pass: bool = False,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn the rows in ``order`` (all, in theirs, by default); the first 1000 are kept back as the pilot.
 
         ``is_repeat_pass`` says that these rows have been seen before: a further pass, of which nothing is sampled.
+        ``times`` are those of all rows, which never fall in ``order``, where the run has a half-life.
         """
         order = np.arange(len(matrix)) if order is None else np.asarray(order, dtype=np.int64)
         weights = np.ones(len(matrix)) if weights is None else weights
@@ -138,13 +145,14 @@ class Run:
             self.begin()  # a stream shorter than the pilot
         if self.pilot is None:
             taken = order[: PILOT_ROWS - self._buffered]
-            self.collected.append((matrix.take(taken), y[taken], weights[taken]))
+            own = () if times is None else (times[taken],)
+            self.collected.append((matrix.take(taken), y[taken], weights[taken], *own))
             self._buffered += len(taken)
             order = order[len(taken) :]
             if self._buffered < PILOT_ROWS:
                 return
             self.begin()
-        self._advance(matrix, y, weights, order, is_repeat_pass)
+        self._advance(matrix, y, weights, order, is_repeat_pass, times)
 
     @property
     def examples(self) -> int:
@@ -165,9 +173,10 @@ class Run:
             return
         matrix = stack([part[0] for part in self.collected])
         y, weights = (np.concatenate([part[k] for part in self.collected]) for k in (1, 2))
+        times = None if self.half_life is None else np.concatenate([part[3] for part in self.collected])
         self.collected = []
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
-        self._advance(matrix, y, weights, np.arange(len(matrix)))
+        self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
 
     def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
         """Fill in what the pilot rows decide, and get ready for the first example."""
@@ -176,6 +185,9 @@ class Run:
         resolved = resolve(asked, self.pilot_rows, self.warn)
         self.problem, self.optimizer, self.step, self.pilot, self.prepared = resolved
         self.state, self.block = self.optimizer.start(self.problem)
+        if self.half_life is not None:
+            refuse(forgetting_reason(self.optimizer, self.conversion, self.step, self.problem.penalty))
+            self.block.fade(new_memory(self.half_life, self.problem), self.optimizer.fading_columns)
         if self.initial is not None:
             refuse(start_reason(self.optimizer))
             self.optimizer.place(self.problem, self.state, *self.initial)
@@ -216,14 +228,20 @@ class Run:
     # ---- phase one -----------------------------------------------------------------------------------------------
 
     def _advance(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, is_repeat_pass: bool = False
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray,
+        is_repeat_pass: bool = False,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn rows in pieces, each up to the next example at which something is due."""
         keep = self.conversion.keeps_before_last
         self.block.make_scratch(longest_row(matrix.indptr, order), self.problem.width)
         k, most = 0, max(_CHUNK // self.problem.width, 1 << 10)
         while k < len(order):
-            self._do_what_is_due()
+            self._do_what_is_due(None if times is None else float(times[order[k]]))
             n = min(len(order) - k, most, self._next_event - self.seen, self._next_history_point - self.seen)
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
@@ -239,13 +257,13 @@ class Run:
             else:
                 if keep and n == 1:
                     self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
-                n = self._learn(rows, part)
+                n = self._learn(rows, part, None if times is None else times[part])
             k += n
         if self.reservoir is not None and not is_repeat_pass:
-            self.offer(self.reservoir, matrix, y, weights, order)
+            self.offer(self.reservoir, matrix, y, weights, order, times)
 
-    def _do_what_is_due(self) -> None:
-        """Do what has to happen before the next example."""
+    def _do_what_is_due(self, time: float | None) -> None:
+        """Do what has to happen before the next example, which has this time where old examples fade."""
         if self.seen == self._next_history_point:
             self.history.append(self.history_point(*self.weights()))
             self._next_history_point = 4 * self.seen
@@ -254,17 +272,26 @@ class Run:
                 self.conversion.event(self, self.seen)
             self._next_event = self.conversion.next_event(self, self.seen)
         is_long = self.problem.sums and self.t >= block_end(self.block.start)
-        if is_long or self.block.full:
+        is_faded = time is not None and self.block.memory.is_due(time)
+        if is_long or self.block.full or is_faded:
             with aside():
                 self.optimizer.settle(self.problem, self.state, self.block, self.t)
+        if is_faded:
+            self.block.memory, factor = self.block.memory.renewed(time)
+            self.optimizer.renew(self.problem, self.state, factor)
+            self.windows.renew(factor)
 
-    def _learn(self, rows: Rows, order: np.ndarray) -> int:
+    def _learn(self, rows: Rows, order: np.ndarray, times: np.ndarray | None) -> int:
         """Learn the first rows in ``order`` by one call of the kernel; return how many they were."""
         problem, t, n = self.problem, self.t, len(order)
         if problem.sums:
             n = min(n, block_end(self.block.start) - t)
-        eta = step_sizes(self.step, self.optimizer, problem, rows, order, t, n)
+        counts = None
+        if times is not None:
+            n, counts = self.block.look_ahead(times[:n])
+        eta = step_sizes(self.step, self.optimizer, problem, rows, order, t, n, counts)
         omega = self.conversion.omega_of(self, t, n)
+        omega = omega if times is None else omega * self.block.pace.a
         if self.windows.needs_every_iterate:
             self.windows.add_iterate(self._iterate, omega[0])
         schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
@@ -273,7 +300,9 @@ class Run:
             self.optimizer.learn(rows, order[:n], schedule, problem.method, self.state)
         self.t += n
         self.seen += n
-        self.windows.count(omega[:n], problem)
+        self.windows.count(omega[:n], problem, self.block.pace)
+        if times is not None:
+            self.block.memory = self.block.memory.after(times[:n], self.block.pace)
         if not np.isfinite(problem.unpacked(self.state.bias)).all():
             self._raise_diverged()
         return n
@@ -410,6 +439,7 @@ class Run:
             targets=targets,
             intercept=problem.intercept,
             seed=self.seed,
+            half_life=self.half_life,
         )
         run.late, run.told = True, self.told
         run._resolve(*self.pilot_rows[:3])
@@ -447,34 +477,16 @@ class Run:
         twin.begin()
         return twin
 
-    # ---- what fits over partitions ask for -------------------------------------------------------------------------
-
-    def template(self, conversion: Any) -> Run:
-        """Return a run of the same method and constants with another conversion, without a state: small."""
-        twin = copy.copy(self)
-        twin.conversion, twin.rounding = conversion, None
-        fresh = twin.new_class_run(self.targets)
-        if fresh.windows.needs_every_iterate:
-            name = type(self.optimizer).__name__
-            raise ValueError(f"{name} with these settings sums iterates densely: choose 'nftrl'.")
-        fresh.keeps_given_targets = self.keeps_given_targets
-        for name in ("state", "block", "pilot_rows"):
-            setattr(fresh, name, None)
-        return fresh
-
-    def go_on_at(self, t: int) -> None:
-        """Let a copy of a template, which was given a state, be at example t with nothing due and nothing summed."""
-        self.t = self.seen = self.block.start = t
-        self.history, self.warnings, self.reservoir, self.windows = [], [], None, Windows()
-        self._next_event, self._next_history_point = NEVER, NEVER
-
-    def learn(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray) -> None:
-        """Learn rows of positive weight; no pilot is kept back."""
-        self.grow(matrix.d)
-        self._advance(matrix, y, weights, order)
+    # ---- the sample --------------------------------------------------------------------------------------------------
 
     def offer(
-        self, reservoir: Reservoir, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray
+        self,
+        reservoir: Reservoir,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray,
+        times: np.ndarray | None = None,
     ) -> None:
         """Offer rows to a reservoir."""
         reservoir.offer(
@@ -483,18 +495,5 @@ class Run:
             matrix.indices,
             matrix.data,
             lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
+            *(() if times is None else (times[order],)),
         )
-
-    def stop_learning(self) -> None:
-        """Drop the state of the optimizer: from here on rows are only sampled."""
-        self.state = self.block = None
-
-    def only_sample(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, examples: int) -> None:
-        """Count so many examples, and offer those in ``order`` to the sample, without learning them."""
-        self.seen += examples
-        if self.reservoir is not None:
-            self.offer(self.reservoir, matrix, y, weights, order)
-
-    def end_like(self, full: Run, seen: int) -> None:
-        """Get ready to ``finish`` as ``full`` would, after so many examples."""
-        self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen

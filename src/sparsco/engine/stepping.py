@@ -27,12 +27,22 @@ def rows_for_kernels(
 
 
 def step_sizes(
-    step: Any, optimizer: Any, problem: Problem, rows: Rows, order: np.ndarray, t: int, n: int
+    step: Any,
+    optimizer: Any,
+    problem: Problem,
+    rows: Rows,
+    order: np.ndarray,
+    t: int,
+    n: int,
+    counts: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the sizes of steps t + 1, ..., t + n, on the first rows in ``order``; ones where no rule is used."""
+    """Return the sizes of steps t + 1, ..., t + n, on the first rows in ``order``; ones where no rule is used.
+
+    ``counts`` are the effective numbers of examples that stand for t + 1, ..., t + n where old examples fade.
+    """
     if not optimizer.uses_steps:
         return np.ones(n)
-    sizes = step.sizes(t, n)
+    sizes = step.sizes(t, n) if counts is None else step.sizes_at(counts)
     if step.cap and not optimizer.is_minibatch:  # mini-batches have a cap of their own
         scale = rows.weights if rows.weights.ndim == 2 else problem.unpacked(rows.weights)
         heaviest = scale.reshape(len(order), -1)[:n].max(1)

@@ -13,9 +13,17 @@ import numpy as np
 
 from ..conversions.gradient_phase import FixedPoint
 from ..penalties import prox
+from ..problem.fading import Fading
 from ..problem.state import Means, Problem, Rows, State, compacted, padded, widened
 from .iterates import Iterate
 from .resolving import MANY_FEATURES, Warn
+
+
+def _sum_after(total: float, more: np.ndarray) -> float:
+    """Return the total plus these numbers, added one after the other, whatever the cut."""
+    parts = np.empty(len(more) + 1)
+    parts[0], parts[1:] = total, more
+    return float(np.add.accumulate(parts, out=parts)[-1])
 
 
 class Windows:
@@ -24,7 +32,7 @@ class Windows:
     def __init__(self) -> None:
         self.weight = 0.0
         """The total weight of the iterates in the current window."""
-        self.watched = 0
+        self.watched: float = 0
         """The examples since windows were first opened; curvatures are means over all of them."""
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         """Sums of features and intercepts of the window before, and its total weight."""
@@ -43,8 +51,8 @@ class Windows:
             self.last_phase, self.phase_under_way = self.phase_under_way.means(), None
         problem, state, optimizer = now.problem, now.state, now.optimizer
         watching = problem._replace(watch=conversion.watch(problem.loss))
-        if not optimizer.is_lazy(watching, conversion.uniform):
-            self._open_dense(watching, optimizer, conversion, warn)
+        if not optimizer.is_lazy(watching, conversion.uniform and now.block.memory is None):
+            self._open_dense(watching, optimizer, conversion, warn, now.block.memory is not None)
         elif problem.sums:
             self.rotate(now)
         else:
@@ -55,10 +63,12 @@ class Windows:
         self.previous, self.weight = None, 0.0
         return problem, state
 
-    def _open_dense(self, watching: Problem, optimizer: Any, conversion: Any, warn: Warn) -> None:
+    def _open_dense(self, watching: Problem, optimizer: Any, conversion: Any, warn: Warn, fades: bool) -> None:
         """Start sums outside kernels."""
         if watching.sums > 1:
-            raise ValueError(f"{type(optimizer).__name__} has no exact gradient sums with {type(conversion).__name__}.")
+            why = " where an L2 term meets half_life: choose optimizer='fobos' or conversion='last'" if fades else ""
+            name = type(optimizer).__name__
+            raise ValueError(f"{name} has no exact gradient sums with {type(conversion).__name__}{why}.")
         self.dense = [np.zeros((watching.d, watching.m)), np.zeros(watching.m)]
         if watching.d > MANY_FEATURES:
             warn(
@@ -68,10 +78,23 @@ class Windows:
 
     def rotate(self, now: Iterate) -> None:
         """Let the current window be the previous one, and start a new one."""
+        if self.dense is not None:
+            w, b = self.dense
+            self.previous, self.weight, self.dense = (w, b, self.weight), 0.0, [np.zeros_like(w), np.zeros_like(b)]
+            return
         now.optimizer.settle(now.problem, now.state, now.block, now.t)
         sums, bias = now.optimizer.layout.restart_sums(now.problem, now.state)
         self.previous = sums[: now.d], bias, self.weight
         self.weight = 0.0
+
+    def renew(self, factor: float) -> None:
+        """Multiply all that is summed here by a factor, where old examples fade."""
+        self.weight, self.watched = self.weight * factor, self.watched * factor
+        if self.previous is not None:
+            sums, bias, weight = self.previous
+            self.previous = sums * factor, bias * factor, weight * factor
+        if self.dense is not None:
+            self.dense = [part * factor for part in self.dense]
 
     def start_gradient_phase(self, now: Iterate, warn: Warn) -> None:
         """Sum the gradients at the mean of the window from here on."""
@@ -102,13 +125,14 @@ class Windows:
             self.dense[0][: now.d] += weight * w  # there may be room for more features
             self.dense[1] += weight * b
 
-    def count(self, omega: np.ndarray, problem: Problem) -> None:
+    def count(self, omega: np.ndarray, problem: Problem, pace: Any) -> None:
         """Count examples whose iterates have these weights, where anything is summed."""
         if problem.sums or self.dense is not None:
-            parts = np.empty(len(omega) + 1)
-            parts[0], parts[1:] = self.weight, omega
-            self.weight = float(np.add.accumulate(parts, out=parts)[-1])  # one after the other, whatever the cut
-            self.watched += len(omega)
+            self.weight = _sum_after(self.weight, omega)
+            if isinstance(pace, Fading):
+                self.watched = _sum_after(self.watched, pace.a[: len(omega)])
+            else:
+                self.watched += len(omega)
 
     @property
     def total(self) -> float:
@@ -120,13 +144,19 @@ class Windows:
     def means(self, now: Iterate, warn: Warn) -> Means:
         """Return the means over the previous and the current window; before there is one, the last iterate."""
         if self.dense is not None:
-            n = max(self.weight, 1e-300)
-            return Means(self.dense[0][: now.d] / n, self.dense[1] / n, None, None, None, None, self.weight)
+            (w, b), n = self.dense, max(self.total, 1e-300)
+            if self.previous is not None:
+                w, b = w + padded(self.previous[0], len(w)), b + self.previous[1]
+            return Means(w[: now.d] / n, b / n, None, None, None, None, self._examples(now))
         if not now.problem.sums or self.total == 0.0:
             warn(f"the averaging window has not begun after {now.t} examples; the last iterate is used instead.")
             w, b = now.weights()
             return Means(w, b, np.zeros_like(w), 0.0 * b, None, None, 0.0)
         return self._means_of_sums(now)
+
+    def _examples(self, now: Iterate) -> float:
+        """Return the total weight of the iterates, in units of the last one where old ones fade."""
+        return self.total if now.block.memory is None else self.total / now.block.memory.unit
 
     def _means_of_sums(self, now: Iterate) -> Means:
         problem, m = now.problem, now.problem.m
@@ -138,14 +168,14 @@ class Windows:
                 sums[k][: len(before)] += before[: now.d, k]  # later features had no part in it
             bias[:2] += bias_before
             n += n_before
-        scales = (n, n, max(self.watched, 1))[: problem.sums]
+        scales = (n, n, self.watched or 1)[: problem.sums]
         parts: list[Any] = [None] * 6
         for k, scale in enumerate(scales):
             sums[k] /= scale
             parts[2 * k], parts[2 * k + 1] = np.ascontiguousarray(sums[k][:, :m]), bias[k, :m] / scale
         if problem.penalty.has_prox and not problem.penalty.is_absolute:
             parts[0] = prox(problem.penalty, parts[0], 0.0)  # allowed but for rounding: the sums are differences
-        return Means(*parts, n)
+        return Means(*parts, self._examples(now))
 
     def fixed_point(self, d: int) -> Means | None:
         """Return the gradient phase to answer from: the one under way once it is as long as the one before."""
@@ -180,7 +210,8 @@ class Windows:
     def widen(self, old: Problem, wide: Problem) -> None:
         """Make room for more models."""
         if self.previous is not None:
-            sums, bias = (widened(part[..., : old.m], wide.width) for part in self.previous[:2])
+            width = wide.width if self.dense is None else wide.m
+            sums, bias = (widened(part[..., : old.m], width) for part in self.previous[:2])
             self.previous = sums, bias, self.previous[2]
         if self.dense is not None:
             self.dense = [widened(part, wide.m) for part in self.dense]

@@ -15,7 +15,8 @@ from ..util.attributes import stored
 from ..util.progress import steps_shown
 from ..util.threads import pool_of, using
 from .converted import Converted
-from .fit_state import FitState, Phase
+from .fit_state import FitState
+from .life_cycle import Phase
 from .parameters import most_models
 from .part_names import named
 from .row_offsets import at_offset, codes_at, targets_at
@@ -43,6 +44,7 @@ class LinearBase:
     max_features: int | None = None
     trim: int | None = None
     calibrate: Any = False
+    half_life: Any = None
     """What files of before have no value for."""
     _strengths: Any = None
     _in_float32 = False
@@ -85,6 +87,7 @@ class LinearBase:
         n_jobs: int | None = None,
         verbose: int = 0,
         polish: bool | float = False,
+        half_life: float | None = None,
     ) -> None:
         self.loss = loss
         self.alpha = alpha
@@ -104,13 +107,12 @@ class LinearBase:
         self.relaxed = relaxed
         self.choose, self.cv = choose, cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.storage, self.max_features, self.trim = storage, max_features, trim
-        self.preset = preset
+        self.storage, self.max_features, self.trim, self.preset = storage, max_features, trim, preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
         self.n_jobs, self.verbose = n_jobs, verbose
-        self.polish = polish
+        self.polish, self.half_life = polish, half_life
 
     def settings(self) -> dict[str, Any]:
         """Return the parameters of ``__init__`` by name."""
@@ -305,9 +307,9 @@ class LinearBase:
         with steps_shown(type(self).__name__, self.verbose):
             return self._fit.with_sizes(self.arranged)
 
-    def convert_with_columns(self) -> Converted:
-        """Return the converted model with the spreads of its columns, which few readers need."""
-        self.convert()
+    def convert_with_columns(self, sizes: bool = False) -> Converted:
+        """Return the converted model with the spreads of its columns, and with ``sizes`` also as above."""
+        self.convert_with_sizes() if sizes else self.convert()
         return self._fit.with_columns()
 
     def _goes_on(self) -> bool:

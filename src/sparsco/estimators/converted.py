@@ -155,7 +155,8 @@ def described(runs: list[Run], penalty: Any) -> dict[str, Any]:
     """Return the choices of a fit, for a report: optimizer, penalty, loss, steps, conversion, warnings."""
     first = runs[0]
     assert first.pilot is not None  # a run that has converted has begun
-    return {
+    fades = {} if first.half_life is None else {"half_life": first.half_life}
+    return fades | {
         "optimizer": first.optimizer.base,
         "penalty": penalty,
         "loss": first.problem.loss,

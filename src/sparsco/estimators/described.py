@@ -103,6 +103,10 @@ class Described:
         needed = needed if own_offset else needed._replace(offset=None)
         return list(TableStream(frame, description=needed, names=placing, predicts=True))
 
+    def time_of(self, record: Mapping[str, Any]) -> Any:
+        """Return the time of a dict; None if the table had no column for it."""
+        return None if self.description.time is None else record.get(self.description.time)
+
     def offset_of(self, record: Mapping[str, Any]) -> float | None:
         """Return the offset of a dict; None if the table had no column for it."""
         return record_offset(record, self.description)

@@ -6,16 +6,15 @@ state of phase BATCH, a stream makes one of phase STREAM.  A model without train
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..conversions.fading_sample import new_reservoir
 from ..conversions.reservoir import Reservoir
 from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
@@ -27,99 +26,17 @@ from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
 from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
-from ..util.attributes import Restored, add_attributes, attributes, replace_attributes
+from ..util.attributes import Restored, add_attributes
 from ..util.threads import Threads
 from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
+from .life_cycle import LifeCycle, Phase
 from .row_offsets import checked_offset
+from .row_times import RowTimes
 from .stream_settings import fingerprints
 
 LEARNED_FIRST = 10
 """So many rows are learned before any is held out."""
-NOT_CONVERTED = "not converted yet"
-
-
-class Phase(Enum):
-    """The phase of a fit in its life cycle."""
-
-    EMPTY = "empty"
-    """The phase before anything is learned."""
-    BATCH = "batch"
-    """The phase after ``fit``, which had all rows; a copy keeps the model only, unless ``warm_start`` is set."""
-    STREAM = "stream"
-    """The phase of a stream, whose rows come in pieces; a copy keeps all that learning needs to go on."""
-    FINISHED = "finished"
-    """The phase of a model without a training state."""
-
-
-class LifeCycle:
-    """The phase of a fit and its converted model; an estimator owns it."""
-
-    def __init__(self, phase: Phase = Phase.EMPTY) -> None:
-        """Start in a phase, without a model."""
-        self._phase = phase.value  # a plain value, which files can hold
-        self.model: Any = None
-        """The converted model; None if learning has gone on since, or has not begun."""
-        self.ended = ""
-        """The reason why a finished fit cannot go on."""
-
-    @property
-    def phase(self) -> Phase:
-        """Return the phase of the fit."""
-        return Phase(self._phase)
-
-    def enter(self, phase: Phase) -> None:
-        """Change to another phase."""
-        self._phase = phase.value
-
-    @property
-    def is_fitted(self) -> bool:
-        """Return whether anything was learned."""
-        return self.phase is not Phase.EMPTY
-
-    @property
-    def is_training(self) -> bool:
-        """Return whether there is a training state."""
-        return self.phase in (Phase.BATCH, Phase.STREAM)
-
-    def report(self, examples: int) -> dict[str, Any]:
-        """Return the report of the model, or a note that there is no model yet; nothing is computed."""
-        if self.model is None:
-            return {"state": NOT_CONVERTED, "examples": examples}
-        return self.model.report
-
-    def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores this state as it is now."""
-        before = attributes(self)
-
-        def restore() -> None:
-            replace_attributes(self, before)
-
-        return restore
-
-
-def snapshot_of(estimator: Any) -> Callable[[], None]:
-    """Return a function that restores an estimator and its states as they are now."""
-    before = attributes(estimator)
-    states = [part.snapshot() for part in before.values() if isinstance(part, LifeCycle)]
-
-    def restore() -> None:
-        replace_attributes(estimator, before)
-        for each in states:
-            each()
-
-    return restore
-
-
-@contextlib.contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore an estimator as it was before the block, if an error leaves the block."""
-    restore = snapshot_of(estimator)
-    try:
-        yield
-    except BaseException:
-        restore()
-        raise
 
 
 class FitState(LifeCycle, Restored):
@@ -143,6 +60,12 @@ class FitState(LifeCycle, Restored):
     """The offsets of the examples that ``learn_one`` has queued, if they have some."""
     offered: int = 0
     """The number of rows that were learned or held out, where some are held out."""
+    times: RowTimes | None = None
+    """The clock of the rows, where old ones fade."""
+    noting: RowTimes | None = None
+    """The same clock with the examples that ``learn_one`` has queued; it has their times, if they have times."""
+    before_last: float = -np.inf
+    """The time of the last example but one."""
 
     def __init__(self, features: Any = None, told: list[str] | None = None) -> None:
         super().__init__()
@@ -181,7 +104,9 @@ class FitState(LifeCycle, Restored):
         self.enter(phase)
         self.settings = fingerprints(estimator)
         holds_out = estimator.calibrate and not runs[0].conversion.joins_runs  # the others have a sample to fold
-        self.held, self.offered = Reservoir(runs[0].seed, max_guard=0) if holds_out else None, 0
+        half_life = runs[0].half_life
+        self.held, self.offered = new_reservoir(half_life, runs[0].seed, max_guard=0) if holds_out else None, 0
+        self.times = None if half_life is None else RowTimes()
         bounds = estimator.max_features, estimator.trim
         self.trimming = None if bounds == (None, None) else Trimming(*bounds)
         self._share_warnings()
@@ -206,19 +131,41 @@ class FitState(LifeCycle, Restored):
         order: np.ndarray,
         is_repeat_pass: bool,
         n_jobs: int | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
-        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass."""
+        """Learn rows, whose columns are slots, in an order; ``is_repeat_pass`` is True for a further pass.
+
+        ``times`` are those that ``row_times`` returned, where old rows fade.
+        """
         weights = np.ones(len(matrix)) if weights is None else weights
         self.model = None
         if self.long is None and is_bounded(self.runs[0]) and not is_repeat_pass:
             order = self._fill_sample(matrix, y, weights, order, n_jobs)
         if self.long is None:
-            self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs)
+            self._feed(matrix, y, weights, order, is_repeat_pass, n_jobs, times)
         elif not is_repeat_pass:  # a choice makes one pass
             self.long.feed(self.runs, matrix, y, weights, order, n_jobs)
 
+    def row_times(
+        self, order: np.ndarray, weights: np.ndarray | None, n: int, times: np.ndarray | None
+    ) -> np.ndarray | None:
+        """Return the time of each of n rows, of which those in ``order`` come next; None where old rows do not fade.
+
+        Rows of weight zero are not counted.  ``times`` are those that were given.
+        """
+        if self.times is None:
+            return None
+        self.times = self.times.copy()
+        return self.times.take(order if weights is None else order[weights[order] != 0.0], n, times)
+
     def hold_out(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, share: float
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        order: np.ndarray,
+        share: float,
+        times: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return which of these rows are learned; a random share of the others is held out, by their numbers."""
         if self.held is None:
@@ -237,6 +184,7 @@ class FitState(LifeCycle, Restored):
             matrix.indices,
             matrix.data,
             lambda kept: (y[rows[kept], None], weights[rows[kept], None]),
+            *(() if times is None else (times[rows],)),
         )
         return is_learned
 
@@ -265,12 +213,13 @@ class FitState(LifeCycle, Restored):
         order: np.ndarray,
         is_repeat_pass: bool,
         n_jobs: int | None,
+        times: np.ndarray | None = None,
     ) -> None:
         if len(self.runs) == 1:
-            self.runs[0].feed(matrix, y, weights, order, is_repeat_pass)
+            self.runs[0].feed(matrix, y, weights, order, is_repeat_pass, times)
         else:
             runs = [(run,) for run in self.runs]
-            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass), runs)
+            Threads(n_jobs).map("learn", lambda run: run.feed(matrix, y, weights, order, is_repeat_pass, times), runs)
 
     def grow(self, d: int) -> None:
         """Extend all runs to d features."""
@@ -327,22 +276,38 @@ class FitState(LifeCycle, Restored):
 
     # ---- one example at a time -------------------------------------------------------------------------------------
 
-    def note(self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None) -> None:
+    def note(
+        self, x: Any, target: Callable[[Any], float], y: Any, offset: float | None, time: float | None = None
+    ) -> None:
         """Queue one example without learning it; ``target`` converts y into a number."""
         if self.described is not None and isinstance(x, Mapping):
             offset = self.described.offset_of(x) if offset is None else offset
+            time = self.described.time_of(x) if time is None else time
             x = self.described.to_learn(x)
         if (offset is not None) != self.has_offset:
             had = "an" if self.has_offset else "no"
             raise ValueError(f"the examples so far had {had} offset: give one to all, or to none.")
-        self.features.note(x)
+        if self.times is not None:
+            self.noting = self.noting or self.times.copy()
+            self.before_last = self.noting.last
+            self.noting.note(time)
+        try:
+            self.features.note(x)
+        except BaseException:
+            self._unnote_time()
+            raise
         try:
             own = () if offset is None else checked_offset(offset, 1).tolist()
             self.noted.append(target(y))  # type: ignore[union-attr]
             self.noted_offsets = [*self.noted_offsets, *own] if own else self.noted_offsets
         except BaseException:
             self.features.unnote()
+            self._unnote_time()
             raise
+
+    def _unnote_time(self) -> None:
+        if self.noting is not None:
+            self.noting.unnote(self.before_last)
 
     def unnote(self) -> None:
         """Remove the last example from the queue."""
@@ -350,16 +315,18 @@ class FitState(LifeCycle, Restored):
         self.features.unnote()
         self.noted.pop()
         self.noted_offsets = self.noted_offsets[: len(self.noted)]
+        self._unnote_time()
 
-    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None]:
-        """Return the queued examples as rows, targets and offsets, and empty the queue."""
+    def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return the queued examples as rows, targets, offsets and times, and empty the queue."""
         return self.features.drain(), *self.drain_targets()
 
-    def drain_targets(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the targets and offsets of the queued examples, and empty their queues."""
+    def drain_targets(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return the targets, offsets and times of the queued examples, and empty their queues."""
         y, offset = np.array(self.noted), np.array(self.noted_offsets) if self.has_offset else None
-        self.noted, self.noted_offsets = [], ()
-        return y, offset
+        times = None if self.noting is None or not self.noting.queued else np.array(self.noting.queued)
+        self.noted, self.noted_offsets, self.noting = [], (), None
+        return y, offset, times
 
     # ---- the model -------------------------------------------------------------------------------------------------
 

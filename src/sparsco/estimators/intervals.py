@@ -40,6 +40,8 @@ def intervals_of(model: Any, level: float, also: Iterable[Any], split: bool) -> 
     stored, state = solved.intervals, model.fit_state
     if not state.runs:
         return _stored(stored, level, named, split)
+    if state.times is not None:
+        raise ValueError("intervals take all rows alike, and half_life lets old ones fade: fit without half_life.")
     if not (stored and stored.is_split == split and _asks_the_same(stored, named)):
         stored = _computed(model, level, named, split)
     state.keep_intervals(stored._replace(level=level))

@@ -29,19 +29,15 @@ from ..util.validation import check_count
 from .converted import Converted, convert_runs
 from .crossing import CrossLearning
 from .described import Described
-from .fit_state import FitState, Phase, unchanged_on_error
+from .fit_state import FitState
+from .life_cycle import Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import (
-    by_column,
-    check_parameters,
-    new_runs,
-    refuse_trimming,
-    tolerance,
-    trims,
-)
-from .passes import are_solved, counted_rows, rows_for_start, run_passes, starting_point
+from .parameters import by_column, check_parameters, half_life_of, new_runs, tolerance
+from .passes import are_solved, at_rows, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
+from .row_times import ROWS_COME_ONCE
 from .trimmed import learn_next_bounded
+from .trimming_checks import refuse_trimming, trims
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 20
@@ -62,14 +58,16 @@ class LinearModel(CrossLearning, OneExample, Readable):
         goes_on: bool = False,
         init: tuple[Any, Any] = (None, None),
         by_row: ByRow | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn rows that are all there, in passes; ``init`` are weights and intercepts to start from.
 
-        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.
+        ``by_row`` has the splits and groups of the rows, by which alpha is chosen.  Rows with ``half_life`` are read
+        once, in their order; ``times`` are theirs.
         """
         refuse_trimming(self, "fit")
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
-        self._passes(placed, codes, weights)
+        self._passes(placed, codes, weights, times)
         if tolerance(self):
             rows = counted_rows(len(placed), weights)
             every = np.ones(len(placed)) if weights is None else weights
@@ -118,13 +116,17 @@ class LinearModel(CrossLearning, OneExample, Readable):
             self.n_iter_ = 0
         return placed, codes, weights
 
-    def _passes(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def _passes(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, times: np.ndarray | None = None
+    ) -> None:
         """Learn the rows in passes until the objective no longer falls."""
         state, rows = self._fit, counted_rows(len(matrix), weights)
         is_open = self.conversion == "auto" and self.tol is not None and not self.early_stopping
         is_solved = tolerance(self) or self.is_automatic or (is_open and are_solved(matrix, state.runs))
-        passes = 1 if is_solved else self.max_iter
-        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction)]
+        in_order = half_life_of(self) is not None
+        passes = 1 if is_solved or in_order else self.max_iter
+        times = state.row_times(rows, weights, len(matrix), times)
+        rows = rows[state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)]
         learned, checked = (rows, None) if self.is_automatic else self._rows_to_check(rows)
         if tolerance(self) and not self.is_automatic:
             learned = rows_for_start(matrix, rows, y, state.runs[0].problem)
@@ -140,7 +142,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         def learn(order: np.ndarray, epoch: int) -> None:
             nonlocal done
-            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs)
+            state.feed(matrix, y, weights, order, epoch > 0, self.n_jobs, times)
             done += len(order)
             progress.show(epoch + 1, done - epoch * len(learned))
 
@@ -159,7 +161,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
             passes,
             learn,
             seed=state.runs[0].seed,
-            shuffle=self.shuffle and not self.is_automatic,
+            shuffle=self.shuffle and not self.is_automatic and not in_order,
             first=self.n_iter_,
             size=_SLICE,
             is_done=is_done,
@@ -238,6 +240,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
         cross: Cross | None = None,
         naming: Naming | None = None,
     ) -> Self:
@@ -245,6 +248,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         ``order`` selects and orders the rows; ``is_repeat_pass`` is True in a further pass.  ``columns`` is the number
         of columns that the stream will have, if known.  ``names`` are the names of all features, which groups need.
+        ``times`` are those of the rows, for ``half_life``.
         ``cross`` are the crosses of a new stream, and ``naming`` has the names of columns, which crosses need.
         """
         with unchanged_on_error(self):
@@ -254,7 +258,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
                 self.begin_crosses(cross)
             self.name_crossed(naming)
             self.n_features_in_ = matrix.d if first else max(matrix.d, self.n_features_in_)
-            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names)
+            self._learn_next(matrix, y, weights, first, classes, is_repeat_pass, order, names, times)
         return self
 
     def _begins(self, what: str) -> bool:
@@ -277,14 +281,15 @@ class LinearModel(CrossLearning, OneExample, Readable):
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         if order is None:
             y, weights = self.encode_next(y, weights, first, classes, is_repeat_pass)
         else:  # the other rows come in another call, or not at all
             own = None if weights is None else weights[order]
             codes, own = self.encode_next(y[order], own, first, classes, is_repeat_pass)
-            y = _at_rows(codes, order, len(y))
-            weights = None if own is None else _at_rows(own, order, len(y))
+            y = at_rows(codes, order, len(y))
+            weights = None if own is None else at_rows(own, order, len(y))
         if isinstance(self._fit.features, Crossed):
             return self._learn_crossed(matrix, y, weights, first, is_repeat_pass, order)
         if trims(self):
@@ -294,7 +299,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
-        self.learn_rows(matrix, y, weights, is_repeat_pass, order)
+        self.learn_rows(matrix, y, weights, is_repeat_pass, order, times)
 
     def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one, names=names)
@@ -310,6 +315,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         weights: np.ndarray | None,
         is_repeat_pass: bool = False,
         order: np.ndarray | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         """Learn the next rows of the stream, which may bring new features and classes."""
         state = self._fit
@@ -318,10 +324,13 @@ class LinearModel(CrossLearning, OneExample, Readable):
         rows, at = np.arange(len(matrix)) if order is None else order, 0
         if state.held is not None and is_repeat_pass:
             raise ValueError("calibrate=True holds rows out in one pass only: set passes to 1.")
-        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction)
+        if state.times is not None and is_repeat_pass:
+            raise ValueError(ROWS_COME_ONCE)
+        times = state.row_times(rows, weights, len(matrix), times)
+        is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)
         for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
             part = slice(at, first)
-            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs)
+            state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs, times)
             if code is not None:
                 self._add_class(code)
             at = first
@@ -331,11 +340,8 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         The result is None before there is an iterate.
         """
-        found = self.judge_rows(matrix, y)
-        if found is None:
-            return None
-        scale = np.ones(len(matrix)) if weights is None else weights
-        return float((scale * found[0]).sum()), float((scale * found[1]).sum())
+        found, scale = self.judge_rows(matrix, y), np.ones(len(matrix)) if weights is None else weights
+        return None if found is None else (float((scale * found[0]).sum()), float((scale * found[1]).sum()))
 
     def judge_rows(self, matrix: Matrix, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the loss and the mistake of the iterate on each of some rows; None before there is an iterate."""
@@ -426,16 +432,13 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if it has no more.  It learns no further.
         """
         check_count("k", k)
-        sizes = self.convert_with_sizes().sizes if self.n_selected_ > k else ()
-        solved = self.convert_with_columns()
+        solved = self.convert_with_columns(sizes=self.n_selected_ > k)
         if self.n_selected_ > k:
-            if not sizes:
-                raise ValueError(
-                    "at_size needs a fit with an automatic choice: leave alpha, optimizer and conversion at 'auto'."
-                )
-            stored = [each for each in sizes if each.size <= k]
+            if not solved.sizes:
+                raise ValueError("at_size needs a fit with an automatic choice: give no alpha, optimizer, conversion.")
+            stored = [each for each in solved.sizes if each.size <= k]
             if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {sizes[0].size} features.")
+                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
             fewer = min(stored, key=lambda each: (each.loss, each.size))
             first, *others = solved.report["converted"]
             choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
@@ -480,13 +483,6 @@ class LinearModel(CrossLearning, OneExample, Readable):
         memo[id(self)] = twin
         add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
-
-
-def _at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
-    """Return an array of n rows with these values at some of them, and 0 elsewhere."""
-    every = np.zeros((n, *values.shape[1:]), values.dtype)
-    every[rows] = values
-    return every
 
 
 def check_some_weight(weights: np.ndarray | None) -> None:

@@ -11,9 +11,11 @@ from ..data.crosses import Crossed
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names
 from .base import LinearBase
-from .fit_state import FitState, Phase, unchanged_on_error
+from .fit_state import FitState
+from .life_cycle import Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
+from .row_times import checked_times
 from .trimmed import learn_bounded
 from .views import refuse_in_view
 
@@ -29,11 +31,13 @@ class OneExample(LinearBase):
         """Make the runs of a stream."""
         raise NotImplementedError
 
-    def learn_rows(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
+    def learn_rows(
+        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, *, times: np.ndarray | None = None
+    ) -> None:
         """Learn the next rows of a stream."""
         raise NotImplementedError
 
-    def learn_one(self, x: Any, y: Any, offset: float | None = None) -> Self:
+    def learn_one(self, x: Any, y: Any, offset: float | None = None, time: float | None = None) -> Self:
         """Learn one example: x is a dict {name: value}, a list of tokens (1 for each), or a tuple (columns, values).
 
         A text v under a name is the feature ``name=v``, and None is left out.  In a stream that began with a table, a
@@ -48,20 +52,23 @@ class OneExample(LinearBase):
 
         ``offset`` is added to the margin of the example; all examples of a stream have one, or none has.  In a stream
         that began with a table it is found in the dict.
+        ``time`` is that of the example, in the unit of ``half_life``.
         """
         state = self._fit
+        if time is not None and self.half_life is None:
+            checked_times([time], 1, None)
         if state.noted is None:
             with unchanged_on_error(self):
                 self._begin_noting(x, offset is not None)
-                self._note(x, y, offset)
+                self._note(x, y, offset, time)
         else:
-            self._note(x, y, offset)
+            self._note(x, y, offset, time)
             if len(state.noted) >= state.noted_at_once:
                 self._flush()
         return self
 
-    def _note(self, x: Any, y: Any, offset: float | None = None) -> None:
-        self._fit.note(x, self._target, y, offset)
+    def _note(self, x: Any, y: Any, offset: float | None = None, time: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset, time)
 
     def _begin_noting(self, x: Any, has_offset: bool) -> None:
         """Start to queue examples of ``learn_one``, for the stream under way or for a new one."""
@@ -96,13 +103,13 @@ class OneExample(LinearBase):
         refuse_in_view(self)
         self._goes_on()
         if self._fit.trimming is None:
-            matrix, y, offset = self._fit.drain()
+            matrix, y, offset, times = self._fit.drain()
             self.n_features_in_ = self._fit.features.width
             weights = self._class_weights(y)
-            self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights)
+            self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights, times=times)
         else:
             keys, rows = self._fit.features.drain_by_key()
-            y, offset = self._fit.drain_targets()
+            y, offset, times = self._fit.drain_targets()
             weights = self._class_weights(y)
             learn_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights)
             features = self._fit.features

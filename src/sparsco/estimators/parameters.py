@@ -47,6 +47,7 @@ from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
 from .promise_checks import check_promise, promises
 from .row_offsets import loss_at
+from .trimming_checks import check_trimming, trims
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -189,7 +190,7 @@ def check_parameters(model: Any) -> None:
         given = getattr(model, name)
         must(name, given is None or is_count(given), "None or a whole number of at least 1")
     if trims(model):
-        _check_trimming(model)
+        check_trimming(model, by_column(model), bool(tolerance(model)), half_life_of(model) is not None)
     if model.storage == "seen" and by_column(model):
         raise ValueError(
             f"{by_column(model)} has one value per column, which storage='seen' does not list: leave storage at 'auto'."
@@ -214,35 +215,29 @@ def check_parameters(model: Any) -> None:
         )
     if tolerance(model) and model.early_stopping:
         raise ValueError("polish needs all rows, and early_stopping=True holds some out: choose one of the two.")
+    _check_half_life(model)
     must("verbose", isinstance(model.verbose, numbers.Integral), "a whole number")
     must("validation_fraction", is_number(fraction) and 0.0 < fraction < 1.0, "between 0 and 1, both excluded")
 
 
-def trims(model: Any) -> bool:
-    """Return whether features may leave the training state of a model."""
-    return model.max_features is not None or model.trim is not None
+def _check_half_life(model: Any) -> None:
+    """Raise a ValueError for a half-life that is no number above 0, or that a parameter cannot honour."""
+    half_life = model.half_life
+    if half_life is None:
+        return
+    if not ((is_number(half_life) or half_life == np.inf) and half_life > 0.0):
+        raise ValueError(f"half_life={half_life!r}: it must be None or a number above 0, of examples or of time.")
+    if tolerance(model):
+        raise ValueError("polish solves for all rows alike, and half_life lets old ones fade: choose one of the two.")
+    if model.early_stopping:
+        raise ValueError("early_stopping ends passes, and half_life reads the rows once: choose one of the two.")
+    if promises(model):
+        raise ValueError("a bound on false features has no form for half_life: leave half_life at None.")
 
 
-def _check_trimming(model: Any) -> None:
-    """Raise a ValueError for parameters that need all features, where features may leave."""
-    why = ""
-    if model.storage == "all":
-        why = "storage='all' has room for every column: leave storage at 'auto'"
-    elif by_column(model):
-        why = f"{by_column(model)} has one value per column: leave one of them out"
-    elif tolerance(model):
-        why = "polish needs all features of all rows: leave one of them out"
-    if why:
-        raise ValueError(f"max_features and trim let features leave, but {why}.")
-
-
-def refuse_trimming(model: Any, method: str) -> None:
-    """Raise a ValueError if features may leave, for a method that has all rows at once."""
-    if trims(model):
-        raise ValueError(
-            f"max_features and trim are for streams, whose features come one after the other, and {method} has all "
-            "rows at once: use partial_fit, learn_one or train."
-        )
+def half_life_of(model: Any) -> float | None:
+    """Return the half-life; None where examples never fade."""
+    return None if model.half_life is None or model.half_life == np.inf else float(model.half_life)
 
 
 def tolerance(model: Any) -> float:
@@ -342,9 +337,10 @@ def parts(
         # nftrl needs no step size, but starts from 0; if slopes have no bound, the capped steps of FOBOS are safer,
         # provided that the loss has a curvature to cap them by
         capped = curved and not loss.classifies and loss.smoothness_is_bound
+        capped |= half_life_of(model) is not None and curved  # averages of nftrl have no lazy form there
         optimizer = "fobos" if capped or starts_elsewhere or step is not None else "nftrl"
         if not penalty.has_prox:
-            optimizer = _for_coupled(penalty, loss, curved, optimizer, models)
+            optimizer = _for_coupled(penalty, loss, curved, optimizer, models, half_life_of(model) is not None)
         elif penalty.kind == "grouped" and optimizer == "nftrl":  # one rate for all outputs of a feature
             optimizer = "rda"
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
@@ -358,11 +354,7 @@ def parts(
         average = (smooth(loss) is not None or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer
         conversion = "average-sl" if average else "last"
-    if step is not None and not optimizer.uses_steps:
-        raise ValueError(
-            f"step_size={model.step_size!r} has no effect on {type(optimizer).__name__}, which finds its "
-            "own steps: leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
-        )
+    _check_step(model, step, optimizer)
     conversion = named("conversion", conversion, CONVERSIONS)
     if model.budget is not None or model.target_excess_risk is not None:
         if conversion.is_rounding:
@@ -374,7 +366,7 @@ def parts(
     return loss, optimizer, conversion, step
 
 
-def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int) -> str:
+def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: int, fades: bool) -> str:
     """Return the optimizer for a penalty that ties features together, where another one would take ``otherwise``.
 
     For groups of features, FOBOS gains most by AverageSL, which needs a curvature; its last iterate is not sparse.
@@ -382,7 +374,16 @@ def _for_coupled(penalty: Any, loss: Any, has_l2: bool, otherwise: str, models: 
     if penalty.form != "groups" or models > WIDTHS[-1].m:
         return "batch-rda" if otherwise == "nftrl" else "batch-fobos"
     converts = loss.curved and loss.smoothness_is_bound and not has_l2
-    return "fobos" if converts or otherwise == "fobos" else "rda"
+    return "fobos" if converts or fades or otherwise == "fobos" else "rda"
+
+
+def _check_step(model: Any, step: Any, optimizer: Any) -> None:
+    """Raise a ValueError for a step size that an optimizer does not use."""
+    if step is not None and not optimizer.uses_steps:
+        raise ValueError(
+            f"step_size={model.step_size!r} has no effect on {type(optimizer).__name__}, which finds its "
+            "own steps: leave it at 'auto' or choose optimizer='fobos' or 'sgd'."
+        )
 
 
 def _step(model: Any) -> Any:
@@ -447,6 +448,7 @@ def new_runs(
                 initial=own,
                 lams=lams,
                 single=model.in_float32,
+                half_life=half_life_of(model),
             )
             for lams in _strengths(model.strengths, targets.m, None if tolerance(model) else model.n_jobs)
         ]

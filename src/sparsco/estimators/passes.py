@@ -105,3 +105,10 @@ def starting_point(coef: Any, intercept: Any, d: int, m: int) -> tuple[np.ndarra
     for name, data in (("coef_init", w), ("intercept_init", b)):
         check_numbers(data, name)
     return np.ascontiguousarray(w.T), b
+
+
+def at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
+    """Return an array of n rows with these values at some of them, and 0 elsewhere."""
+    every = np.zeros((n, *values.shape[1:]), values.dtype)
+    every[rows] = values
+    return every

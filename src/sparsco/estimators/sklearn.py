@@ -8,12 +8,9 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.feature_selection import SelectorMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _check_sample_weight,
     _get_feature_names,
     check_is_fitted,
     validate_data,
@@ -25,18 +22,21 @@ from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
 from ..streams.tables import is_table
 from ..util.attributes import shape_of, stored
-from .fit_state import Phase, unchanged_on_error
 from .held_out import by_row_of
 from .hints import Hinted
+from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
+from .row_checks import checked_weights, nameless
 from .row_offsets import checked_offset, shifted
+from .row_times import checked_times
+from .selecting import Selecting
 from .tasks import LinearClassifier, LinearRegressor
 from .views import ViewedModel
 
 
-class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
+class Estimator(ViewedModel, Selecting, Hinted):
     """A linear model as a scikit-learn estimator.
 
     It validates rows and targets, and names features, as scikit-learn does.
@@ -51,6 +51,7 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         intercept_init: Any = None,
         groups: Any = None,
         offset: Any = None,
+        time: Any = None,
     ) -> Self:
         """Learn from rows X and targets y, in up to ``max_iter`` passes, and return the estimator.
 
@@ -70,6 +71,8 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         offset : array of shape (rows,), optional
             A number for each row that is added to its margin: for rates the logarithm of the exposure, for a second
             model the margin of the first.  See docs/offsets.md.
+        time : array of shape (rows,), optional
+            The time of each row, which never falls, in the unit of ``half_life``.
 
         Returns
         -------
@@ -89,17 +92,19 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
                 self._flush()
             matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
             by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
-            self.fit_rows(matrix, targets, weights, goes_on, (coef_init, intercept_init), by_row)
+            times = checked_times(time, len(matrix), self.half_life)
+            self.fit_rows(matrix, targets, weights, goes_on, (coef_init, intercept_init), by_row, times)
             self.convert()
         return self
 
-    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, classes: Any = None) -> Self:
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, time: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
             matrix, y, weights = self.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
-            self._learn_next(matrix, y, weights, first, classes)
+            times = checked_times(time, len(matrix), self.half_life)
+            self._learn_next(matrix, y, weights, first, classes, times=times)
         return self
 
     def _widen(self, X: Any) -> None:
@@ -117,20 +122,20 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         names, before = _get_feature_names(X), self.column_names
         if before is not None:
             if names is None:
-                raise ValueError(_nameless(X.shape[1], len(before)))
+                raise ValueError(nameless(X.shape[1], len(before)))
             if not np.array_equal(names[: len(before)], before):
                 return  # scikit-learn raises its own error
             self.feature_names_in_ = names
         self.n_features_in_ = X.shape[1]
 
-    def _note(self, x: Any, y: Any, offset: float | None = None) -> None:
-        self._fit.note(x, self._target, y, offset)
+    def _note(self, x: Any, y: Any, offset: float | None = None, time: float | None = None) -> None:
+        self._fit.note(x, self._target, y, offset, time)
         names = stored(self, "feature_names_in_") if type(x) is tuple else None  # faster than the property
         if names is not None:
             width = 1 + max(map(int, x[0]), default=-1)
             if width > len(names):
                 self._fit.unnote()
-                raise ValueError(_nameless(width, len(names)))
+                raise ValueError(nameless(width, len(names)))
 
     def check_rows(
         self, X: Any, y: Any, sample_weight: Any, offset: Any = None, *, reset: bool, grows: bool = False
@@ -168,37 +173,6 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
                 check_numbers(data, name)
         return matrix, y if offset is None else with_offset(y, checked_offset(offset, len(y))), weights
 
-    @property
-    def feature_names_(self) -> np.ndarray:
-        """Return the names of a stream's features by column of ``coef_``.
-
-        If features are columns, return the names of X's columns.
-        """
-        check_is_fitted(self)
-        self._flush()
-        if self._fit.lists_features:
-            names = np.empty(len(self._fit.features), object)
-            names[:] = self._fit.features.names
-            return names
-        return _check_feature_names_in(self)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the features whose weight is not zero."""
-        if self.__sklearn_is_fitted__() and self._fit.lists_features:
-            return self.feature_names_[self.get_support()]
-        if input_features is None and self.column_names is None:
-            return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
-        return super().get_feature_names_out(input_features)
-
-    def _get_support_mask(self) -> np.ndarray:
-        coef = self.convert().coef
-        if self._fit.lists_features:
-            return np.isin(np.arange(coef.shape[1]), coef.indices)
-        used = self._fit.features.to_columns(coef.indices)
-        mask = np.zeros(self.n_features_in_, bool)
-        mask[used] = True
-        return mask
-
     def _margins(self, X: Any, offset: Any = None) -> np.ndarray:
         check_is_fitted(self)
         model = self.convert()
@@ -220,24 +194,6 @@ class Estimator(ViewedModel, LinearModel, SelectorMixin, Hinted):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
-    """Return the weights of the rows as numbers.
-
-    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
-    """
-    if may_be_zero and not np.any(sample_weight):
-        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
-
-def _nameless(columns: int, named: int) -> str:
-    """Return the error message for columns without names that follow columns with names."""
-    return (
-        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
-        "data frame to partial_fit."
-    )
 
 
 class MarginClassifier(ClassifierMixin, Margins):
@@ -386,6 +342,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         ``fit`` makes one pass and then goes on to the exact optimum over all rows.  It stops when no optimality
         condition is violated by more than this share of lam (True: 1e-4), and the duality gap is at most this share of
         the objective.  ``gap_`` is the violation that is left.  See docs/optimum.md.
+    half_life : float, optional
+        For streams that change: the number of examples after which an example counts half as much, or the time, if
+        ``time`` is given.  Rows are then read once, in their order.  See docs/streams.md.
 
     Notes
     -----
@@ -414,7 +373,15 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        time: Any = None,
+    ) -> Self:
         """Learn the rows in their order, and return the estimator.
 
         Rows may have more columns than before, unless ``feature_weights`` is set, and never fewer.  If the first call
@@ -425,8 +392,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         classes that had appeared by then.
 
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
+        ``time`` has the time of each row, which never falls, in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight, offset, classes)
+        return self._partial_fit(X, y, sample_weight, offset, time, classes)
 
     @available_if(has_probabilities)
     def predict_proba_one(self, x: Any, offset: float | None = None) -> dict[Any, float]:
@@ -469,12 +437,13 @@ class SparseRegressor(RegressorMixin, LinearRegressor, Estimator):
     array([3, 7])
     """
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, time: Any = None) -> Self:
         """Learn the rows in their order, and return the estimator.
 
-        Rows may have more columns than before, and never fewer.
+        Rows may have more columns than before, and never fewer.  ``time`` has the time of each row, which never falls,
+        in the unit of ``half_life``.
         """
-        return self._partial_fit(X, y, sample_weight, offset)
+        return self._partial_fit(X, y, sample_weight, offset, time)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the predicted target of each row, (rows,) or (rows, outputs).

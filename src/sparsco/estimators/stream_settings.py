@@ -29,6 +29,7 @@ FIXED = (
     "budget",
     "target_excess_risk",
     "calibrate",
+    "half_life",
 )
 """The names of these parameters."""
 

@@ -64,6 +64,7 @@ class LinearClassifier(Calibrated, LinearModel):
         n_jobs: int | None = None,
         verbose: int = 0,
         polish: bool | float = False,
+        half_life: float | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name in _SHARED}
         super().__init__(**given)

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..util.axes import axes_or_new
-from ..util.progress import printable
+from ..util.axes import axes_or_new, label_of
 
 _FOR, _AGAINST = "#2563eb", "#c2410c"
 """The colours of positive and negative weights; they differ in lightness, too."""
-_LONGEST = 40
-"""The number of characters of a name that are shown."""
 
 
 def weights(model: Any, *, axes: Any = None, top: int = 20, names: Any = None) -> Any:
@@ -33,10 +30,9 @@ def draw_weights(names: Sequence[str], effects: Sequence[float], axes: Any, pred
     """Draw one bar for each feature, the first at the top, and return the axes."""
     places = range(len(names) - 1, -1, -1)
     axes.barh(places, effects, color=[_FOR if effect > 0 else _AGAINST for effect in effects])
-    # names are data: a dollar sign would begin a formula
-    axes.set_yticks(list(places), [printable(name)[:_LONGEST].replace("$", "\\$") for name in names])
+    axes.set_yticks(list(places), [label_of(name) for name in names])
     axes.axvline(0.0, color="gray", linewidth=0.8)
-    about = "" if predicted is None else f" (right: {printable(predicted)[:_LONGEST]})".replace("$", "\\$")
+    about = "" if predicted is None else f" (right: {label_of(predicted)})"
     axes.set_xlabel(f"weight x spread{about}")
     axes.grid(alpha=0.3, axis="x")
     return axes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import sql_dates
 from .literals import json_text, sql_name, sql_number, sql_text
 from .scorer import (
     COLUMNS,
@@ -24,6 +25,8 @@ from .scorer import (
 _LIMIT, _LEAST = "7.0978e2", "(-7.45e2)"
 """The largest x and the smallest one whose exponential is a number above 0; PostgreSQL raises an error beyond them."""
 _HUGE = "1e75"
+_APART = " limit 9223372036854775807"
+"""A limit that no table reaches: PostgreSQL would put the expressions of a query into the one around it, many times."""
 _WITHOUT_EXP = "-- Without the function exp there are no probabilities and no means: these are scores.\n"
 
 
@@ -38,7 +41,15 @@ def to_sql(scorer: Scorer, table: str = "data", keep: Sequence[str] = (), exp: b
     query = _cells(scorer, table, kept)
     scores = ["score"] if len(scorer.intercepts) == 1 else [f"score_{k + 1}" for k in range(len(scorer.intercepts))]
     carried = [f"k{number}" for number in range(len(kept))]
+    dates = [number for number, part in enumerate(scorer.parts) if isinstance(part, Date)]
+    if dates:
+        cells = [*carried, *(f"c{number}" for number in range(len(scorer.parts)))]
+        fields = [field for number in dates for field in sql_dates.fields_of(number)]
+        query = _level(query, cells, fields) + _APART
+        days = [sql_dates.day_of(number) for number in dates]
+        query = _level(query, [*cells, *(name for _, name in fields)], days) + _APART
     query = _level(query, carried, list(zip(_scores(scorer), scores, strict=True)))
+    query += _APART if len(scores) > 1 else ""
     query, more = _link(scorer, query, carried, scores, exp)
     results = [*scores, *more]
     if len({name.lower() for name in [*kept, *results]}) < len(kept) + len(results):
@@ -99,9 +110,7 @@ def _cell(part: Any) -> str:
     if isinstance(part, Text):
         raise ExportError(f"column {part.name!r} is a text, which SQL cannot split into words.")
     if isinstance(part, Date):
-        raise ExportError(
-            f"column {part.name!r} is a date, for which SQLite, DuckDB and PostgreSQL have no common functions."
-        )
+        return sql_dates.text_of(part, cell)
     if isinstance(part, Numbers):
         if part.log:
             return f"case when {_number(cell)} > 0e0 then ln({_number(cell)}) end"
@@ -125,19 +134,22 @@ def _scores(scorer: Scorer) -> list[str]:
         if scorer.kind == COLUMNS:
             terms += [f"{sql_number(weight)} * s.c{j}" for j, weight in enumerate(weights) if weight != 0.0]
         for number, part in enumerate(scorer.parts):
-            terms += _terms(part, f"s.c{number}", weights)
+            terms += _terms(part, number, weights)
         found.append(f"cast({_sum(terms)} as double precision)")
     return found
 
 
-def _terms(part: Any, cell: str, weights: list[float]) -> list[str]:
+def _terms(part: Any, number: int, weights: list[float]) -> list[str]:
     """Return the terms of a column in the score of one output."""
 
     def weight(term: Any) -> float:
         return 0.0 if term is None else term[1] * weights[term[0]]
 
+    cell = f"s.c{number}"
     if isinstance(part, Category):
         return _category(part, cell, weight)
+    if isinstance(part, Date):
+        return sql_dates.terms_of(part, number, weight)
     value, hole, found = weight(part.value), weight(part.hole), []
     if part.fill is None:
         found.append(f"{sql_number(value)} * {cell}")  # NULL makes the score NULL
@@ -180,7 +192,7 @@ def _link(scorer: Scorer, query: str, carried: list[str], scores: list[str], exp
         return _level(query, before, new), means
     if len(scores) == 1:
         return _link_of_one(scorer, query, before, exp)
-    query = _level(query, before, [(_largest([f"s.{score}" for score in scores]), "top")])
+    query = _level(query, before, [(_largest([f"s.{score}" for score in scores]), "top")]) + _APART
     cases = "".join(
         f" when s.{score} = s.top then {_label(label)}" for score, label in zip(scores, scorer.classes, strict=True)
     )
@@ -188,7 +200,7 @@ def _link(scorer: Scorer, query: str, carried: list[str], scores: list[str], exp
     if scorer.link == NONE or not exp:
         return _level(query, before, [(label, "label")]), ["label"]
     names = [f"probability_{k + 1}" for k in range(len(scores))]
-    query = _shares(scorer, query, [*before, "top"], scores)
+    query = _shares(scorer, query, [*before, "top"], scores) + _APART
     parts = [f"s.e{k}" for k in range(len(scores))]
     weights = scorer.class_weights if scorer.platt is None else None
     if weights is not None:
@@ -233,12 +245,12 @@ def _shares(scorer: Scorer, query: str, carried: list[str], scores: list[str]) -
     names = [f"o{k}" for k in range(len(own))]
     if scorer.link == SOFTMAX:
         tops = [(_largest(own[:k] + own[k + 1 :]), f"t{k}") for k in range(len(own))]
-        query = _level(query, carried, tops)
+        query = _level(query, carried, tops) + _APART
         odds = []
         for k, each in enumerate(own):
             others = _sum([_below(f"({other} - s.t{k})") for j, other in enumerate(own) if j != k])
             odds.append((f"{each} - s.t{k} - ln({others})", names[k]))
-        query, own = _level(query, carried, odds), [f"s.{name}" for name in names]
+        query, own = _level(query, carried, odds) + _APART, [f"s.{name}" for name in names]
     slopes, shifts = scorer.platt.tolist()
     scaled = [f"({sql_number(a)} * {each} + {sql_number(b)})" for a, each, b in zip(slopes, own, shifts, strict=True)]
     return _level(query, carried, [(_logistic(each), f"e{k}") for k, each in enumerate(scaled)])

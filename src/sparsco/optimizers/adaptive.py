@@ -29,9 +29,13 @@ from ..jit.dispatch import cast, plain_python
 from ..jit.lanes import width
 from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
+from ..problem.fading import Fading, aimed
 from ..problem.state import Block, Layout, Problem, State, slices
-from .adaptive_kernels import learn, learn_simd, read, settle_all
+from .adaptive_kernels import fade_all, learn, learn_simd, read, settle_all
 from .adaptive_rules import (
+    CLOCK,
+    OMEGA,
+    THETA,
     Flat,
     FromFirstSeen,
     FromStart,
@@ -56,15 +60,17 @@ def idle_of(optimizer: Any, problem: Problem) -> Any:
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
 
-    Per row: its weight in the average.  Per step since the last settling, and one more: ``table`` with columns Omega
-    and Theta, time counted from ``start``, the clock at the table's first row; ``first`` is the table's row of the
-    first step.  Per lane: the rule's constants and the initial intercept.  ``intercept`` is 1, or 0 without one;
-    ``dead`` and ``space`` are scratch arrays.
+    Per row: its pace, and its weight in the average.  Per step since the last settling, and one more: ``table`` with
+    columns Omega and Theta, time counted from ``start``, the clock at the table's first row.  Where old examples fade,
+    ``start`` is 0, and the table has a column with the clock.  ``first`` is the table's row of the first step.  Per
+    lane: the rule's constants and the initial intercept.  ``intercept`` is 1, or 0 without one; ``dead`` and ``space``
+    are scratch arrays.
     """
 
     rule: Any
     idle: Any
     ages: Any
+    pace: Any
     omega: np.ndarray
     table: np.ndarray
     start: float
@@ -155,10 +161,15 @@ def make_schedule(
     centres: Any,
 ) -> Schedule:
     """Return the arrays for the next ``len(omega)`` steps."""
-    n, first = len(omega), t - block.start
+    n, first, pace = len(omega), t - block.start, block.pace
+    is_fading = isinstance(pace, Fading)
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
-        if np.all(omega == 1.0):  # whole numbers, whose sums are exact
+        if isinstance(pace, Fading):
+            rows[1:, OMEGA], rows[1:, THETA], rows[:, CLOCK] = omega, omega * pace.clock[:n], pace.clock[: n + 1]
+            np.add.accumulate(rows[:, :CLOCK], out=rows[:, :CLOCK])
+            block.pace = pace = aimed(pace, block.table)
+        elif np.all(omega == 1.0):  # whole numbers, whose sums are exact
             steps = np.arange(first, first + n + 1.0)
             rows[:, 0] = rows[0, 0] + (steps - first)
             rows[:, 1] = rows[0, 1] + (steps * (steps - 1.0) - first * (first - 1.0)) / 2.0
@@ -168,19 +179,28 @@ def make_schedule(
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
     lanes = per_lane(problem, gains, floors, centres if problem.intercept else 0.0)
-    origin = float(block.start if problem.sums else t)
-    parts = rule, idle_of(optimizer, problem), layout(optimizer).ages
+    origin = 0.0 if is_fading else float(block.start if problem.sums else t)
+    parts = rule, idle_of(optimizer, problem), layout(optimizer).ages, pace
     fixed = float(problem.intercept), block.noted, block.level
     return Schedule(*parts, omega, block.table, origin, first, *lanes, *fixed)
 
 
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate's sum up to date, mark which coordinates are alive, and start a new block."""
-    at, own = float(block.start if problem.sums else t), layout(optimizer)
-    idle = idle_of(optimizer, problem)
-    settle_all(block.table, at, t, own.stride(problem), idle, own.ages, problem.settling, state)
+    own, idle, pace = layout(optimizer), idle_of(optimizer, problem), block.pace
+    start = block.start if problem.sums else t
+    times = (0.0 if isinstance(pace, Fading) else float(start)), block.clock_at(t), t - start
+    settle_all(block.table, *times, own.stride(problem), pace, idle, own.ages, problem.settling, state)
     block.table[0] = 0.0
     block.start = t
+
+
+def renew(optimizer: Any, problem: Problem, state: State, factor: float) -> None:
+    """Multiply all sums by a factor; a feature that counts next to nothing is forgotten, as if never seen."""
+    shared, lanes, bias = layout(optimizer).views(problem, state)
+    fade_all(shared, lanes, factor, float(np.finfo(lanes.dtype).max) * 2.0**-64)
+    bias[1:] *= factor
+    state.clock[:] *= factor
 
 
 def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None:
@@ -199,21 +219,21 @@ def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int
     own, parts = layout(optimizer), slices(problem.d)
     b = own.bias_of(problem, state)[0, : problem.m].astype(np.float64)
     if len(parts) == 1:
-        return np.ascontiguousarray(_weights(optimizer, problem, state, t)), b
+        return np.ascontiguousarray(_weights(optimizer, problem, state, block.clock_at(t))), b
     w, cells = np.empty((problem.d, problem.m)), state.cell.reshape(problem.d, own.stride(problem))
     for some in parts:
-        w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), t)
+        w[some] = _weights(optimizer, problem.at(some), state._replace(cell=cells[some].ravel()), block.clock_at(t))
     return w, b
 
 
-def _weights(optimizer: Any, problem: Problem, state: State, t: int) -> np.ndarray:
+def _weights(optimizer: Any, problem: Problem, state: State, time: float) -> np.ndarray:
     own = layout(optimizer)
     shared, lanes = own.cells_of(problem, state)
     idle, z, eta = idle_of(optimizer, problem), lanes[:, 0], np.abs(lanes[:, 1])
-    now = t + 1.0 - shared[:, 2:3] if per_feature_clock(own.ages) else t
+    now = time + 1.0 - shared[:, 2:3] if per_feature_clock(own.ages) else time
     shrink = problem.penalty.feature_weights(problem.d)[:, None] * problem.packed(problem.lams_of_lanes)
     if drifts(idle):
-        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, t - shared[:, -1:]), 0.0)
+        z = np.where(z != 0.0, drifted(idle, z, np.where(z != 0.0, eta, 1.0), shrink, time - shared[:, -1:]), 0.0)
     w = 0.0 - shrunk(cast(problem.penalty), z, shrink * clock_of(idle, now)) * damping(idle, now, eta) * eta
     return w[:, : problem.m]
 
@@ -223,7 +243,8 @@ def weights_at(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the iterate at some features, by a compiled kernel; for many lanes."""
     own, out = layout(optimizer), np.empty(len(features) * problem.width)
-    read(features, float(t), own.stride(problem), idle_of(optimizer, problem), own.ages, problem.settling, state, out)
+    idle, time = idle_of(optimizer, problem), block.clock_at(t)
+    read(features, time, own.stride(problem), idle, own.ages, problem.settling, state, out)
     return own.answer(problem, state, out)
 
 

@@ -29,6 +29,7 @@ from ..jit.lanes import (
 from ..jit.simd import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of
 from ..losses import curvature, derivative
 from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.fading import elapsed, fades, growth
 from ..problem.state import n_sums
 from .adaptive_rules import (
     COUNT,
@@ -69,16 +70,18 @@ _NONZEROS = 0
 
 
 @inlined
-def _count_nonzero(cell, at, x):
-    """Count a nonzero x of a feature: q and n.
+def _count_nonzero(pace, cell, at, x, a):
+    """Count a nonzero x of a feature, which counts a: q and n.
 
     Return x^2 n / q, 1 / (q n), and the factor, at most 1, by which a jump of the scale lowers eta.
     """
-    before, q, n = cell[at + SQUARES], maximum(tiny(x), cell[at + SQUARES] + x * x), cell[at + COUNT] + 1.0
+    before, q, n = cell[at + SQUARES], maximum(tiny(x), cell[at + SQUARES] + a * (x * x)), cell[at + COUNT] + a
+    narrowed, inverse, old_n = 1.0, 1.0 / (q * n), n - a
+    if fades(pace) == 1:  # a may exceed n by far
+        old_n = cell[at + COUNT]
+    if (a * (x * x) > before) & (before > 0.0):
+        narrowed = math.sqrt(before / old_n * (n / q))
     cell[at + SQUARES], cell[at + COUNT] = q, n
-    narrowed, inverse = 1.0, 1.0 / (q * n)
-    if (x * x > before) & (before > 0.0):
-        narrowed = math.sqrt(before / (n - 1.0) * (n / q))
     return x * x * (n * (n * inverse)), inverse, narrowed
 
 
@@ -103,7 +106,7 @@ def _catch_up(idle, watch, reg, lams, cell, f, m, pen, since, now, steps, omega)
 
 
 @inlined
-def _close_dead(ages, reg, table, lams, cell, j, stride, own, m, origin, t, r):
+def _close_dead(pace, ages, reg, table, lams, cell, j, stride, own, m, origin, t, r):
     """Add the iterates of a feature's lanes that died while idle, up to the step of their death, to their sums."""
     at, pen = j * stride, feature_weight(reg, j)
     f, now, then = at + own, age(ages, t, cell, at), age(ages, origin, cell, at)
@@ -111,7 +114,7 @@ def _close_dead(ages, reg, table, lams, cell, j, stride, own, m, origin, t, r):
         z, eta = cell[f + q], cell[f + ETA * m + q]
         shrink = lams[q] * pen * shrink_rate(reg, -z)
         if (eta > 0.0) & (abs(z) <= shrink * now):
-            total = sum_to_death(table, z, eta, shrink, then, r)
+            total = sum_to_death(pace, table, z, eta, shrink, then, r)
             cell[f + SUMS * m + q] -= math.copysign(total, z)
 
 
@@ -144,31 +147,31 @@ def learn(rows, order, schedule, method, state):
     """Make one step per row in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    rule, idle, ages, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
+    rule, idle, ages, pace, omega, table, origin, first, gains, floors, centres, intercept, dead, scale = schedule
     cell, bias, clock = state
     m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
     touch = FIRST_SEEN + U(per_feature_clock(ages))
     own = touch + U(ridged(idle))
-    stride = own + (SUMS + sums) * m
-    lam, gain = load(lanes, lams, U(0)), load(lanes, gains, U(0))
+    stride, lam, gain = own + (SUMS + sums) * m, load(lanes, lams, U(0)), load(lanes, gains, U(0))
     floor, b0 = load(lanes, floors, U(0)), load(lanes, centres, U(0))
     b, z_b = load(lanes, bias, _B * m), load(lanes, bias, _Z_B * m)
     G_b, r_b, K = load(lanes, bias, _G_B * m), load(lanes, bias, _R_B * m), clock[_NONZEROS]
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
-        i, r = U(order[k]), U(first + k)
-        t, begin, stop = origin + float(r), U(indptr[i]), U(indptr[i + one])
-        Omega = Theta = 0.0
+        i, r, a = U(order[k]), U(first + k), growth(pace, k)
+        steps, following = elapsed(pace, k, float(r)), elapsed(pace, k + 1, float(r) + 1.0)
+        t, next_t, begin, stop = origin + steps, origin + following, U(indptr[i]), U(indptr[i + one])
+        per, Omega, Theta = 1.0 / a, 0.0, 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
-        before, after = float(r) * Omega - Theta, (float(r) + 1.0) * Omega - Theta
+        before, after = steps * Omega - Theta, following * Omega - Theta
         s, seen, n, draw = 0.0 * b, intercept, U(0), draw_at(lanes, t)
         for p in range(begin, stop):  # counts, inner product; sums over the idle stretch, or a list of the dead
             j, x = U(indices[p]), np.float64(data[p])
             at, pen = j * stride, feature_weight(reg, j)
             f, shrink, narrowed = at + own, lam * pen, 1.0
             if normalises(rule) == 1:
-                more, scale[p - begin], narrowed = _count_nonzero(cell, at, x)
+                more, scale[p - begin], narrowed = _count_nonzero(pace, cell, at, x, a)
                 seen += more
             if per_feature_clock(ages) == 1:
                 if cell[at + FIRST_SEEN] == 0.0:
@@ -191,15 +194,15 @@ def learn(rows, order, schedule, method, state):
                 n += U(any_lane((eta > 0.0) & (v == 0.0)))
         if (sums > 0) & (ridged(idle) == 0):
             for h in range(n):
-                _close_dead(ages, reg, table, lams, cell, U(dead[h]), stride, own, m, origin, t, r)
+                _close_dead(pace, ages, reg, table, lams, cell, U(dead[h]), stride, own, m, origin, t, r)
         y, weight, margin = load_row(lanes, targets, k), load_row(lanes, weights, k), s + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0 * b, 1.0
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = a * (weight * curvature(loss, margin, y))
         if normalises(rule) == 1:
-            K += seen
-            nonzeros = K / (t + 1.0)
+            K += a * seen
+            nonzeros = K / next_t
         ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - begin, U(indices.size) - one
         for p in range(begin, stop):  # the step; prefetch the cells of the row after the next
             coming = U(indices[minimum(p + ahead, end)]) * stride
@@ -213,16 +216,16 @@ def learn(rows, order, schedule, method, state):
             v = shrunk(reg, z, level)
             pull = v * damping(idle, now, eta)  # -r w
             w, g, square, inverse = 0.0 - pull * eta, c * x, 1.0, 1.0
-            G = plus(lanes, load(lanes, cell, f + GG * m), g * g, draw)
+            G = plus(lanes, load(lanes, cell, f + GG * m), a * (g * g), draw)
             if normalises(rule) == 1:
                 square, inverse = _mean_square(cell[at + SQUARES], cell[at + COUNT], scale[p - begin])
-            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
+            new_r = a * maximum(rate(rule, per * G, square, inverse, nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
-            new_z = landed(idle, reg, _moved(lanes, rule, z, pull, g, new_r * w, level, draw), new_eta, shrink)
+            new_z = landed(idle, reg, _moved(lanes, rule, z, pull, a * g, new_r * w, level, draw), new_eta, shrink)
             if (ridged(idle) == 1) & ((sums > 0) | (drifts(idle) == 1)):
                 cell[at + touch] = t + 1.0
             if (sums > 0) & (ridged(idle) == 0):  # F of the old (z, eta) minus F of the new one
-                new_v = shrunk(reg, new_z, shrink * (now + 1.0))
+                new_v = shrunk(reg, new_z, shrink * age(ages, next_t, cell, at))
                 sunk = _sunk(reg, v, shrink, before, eta) - _sunk(reg, new_v, shrink, after, new_eta)
                 total = load(lanes, cell, f + SUMS * m) + (Omega * (w + new_v * new_eta) - sunk)
                 store(lanes, cell, f + SUMS * m, total)
@@ -232,9 +235,9 @@ def learn(rows, order, schedule, method, state):
             store(lanes, cell, f + GG * m, G)
             add_gradient(watch, lanes, cell, f + SUMS * m, og * x, curve * (x * x))
         add_intercept(watch, lanes, bias, _SUMS_B * m, omega[k] * b, og, curve)
-        G_b = plus(lanes, G_b, c * c, draw)
-        new_r = maximum(rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor), tiny(G_b))
-        z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), c, new_r * (b - b0), 0.0, draw)
+        G_b = plus(lanes, G_b, a * (c * c), draw)
+        new_r = a * maximum(rate(rule, per * G_b, 1.0, 1.0, nonzeros, gain, floor), tiny(G_b))
+        z_b = _moved(lanes, rule, z_b, r_b * (b0 - b), a * c, new_r * (b - b0), 0.0, draw)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     store(lanes, bias, _B * m, b)
     store(lanes, bias, _Z_B * m, z_b)
@@ -270,11 +273,11 @@ def _remember(wide, watch, space, o, rest, w, G, q, n, eta, A, sum_g, sum_h):
 
 
 @inlined
-def _close_block(wide, table, space, at, died, z, eta, lam, origin, r):
+def _close_block(pace, wide, table, space, at, died, z, eta, lam, origin, r):
     """Add the iterates of those features of a block that died while idle to their sums in scratch."""
     for f in range(U(width(wide))):
         if lane(died, f):
-            total = sum_to_death(table, lane(z, f), lane(eta, f), lam, origin, r)
+            total = sum_to_death(pace, table, lane(z, f), lane(eta, f), lam, origin, r)
             space[at + f] -= math.copysign(total, lane(z, f))
 
 
@@ -288,17 +291,20 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    rule, _, _, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
+    rule, _, _, pace, omega, table, origin, first, gains, floors, centres, intercept, _, space = schedule
     cell, bias, clock = state
     sums, one, size = U(n_sums(watch)), U(1), U(width(wide))
     lam, gain, floor, b0 = lams[0], gains[0], floors[0], centres[0]
     b, z_b, G_b, r_b, K = bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B], clock[_NONZEROS]
-    number = lane_indices(wide)
+    number, least = lane_indices(wide), 1.0
     zero = 0.0 * number
+    if fades(pace) == 1:
+        least = 1e-300
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
-        i, r = U(order[k]), U(first + k)
-        t = origin + float(r)
+        i, r, a = U(order[k]), U(first + k), growth(pace, k)
+        steps, following = elapsed(pace, k, float(r)), elapsed(pace, k + 1, float(r) + 1.0)
+        t, next_t, per = origin + steps, origin + following, 1.0 / a
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) // size, (stop - begin + size - one) // size
         if blocks > full:
@@ -307,7 +313,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
-        before, after = lam * (float(r) * Omega - Theta), lam * ((float(r) + 1.0) * Omega - Theta)
+        before, after = lam * (steps * Omega - Theta), lam * (following * Omega - Theta)
         s, seen, left, level = zero, zero, float(stop - begin), lam * t
         for block in range(blocks):  # counts, inner product; sums of those that died while idle
             p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
@@ -318,13 +324,15 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
             x_once = where(number < left, x, 0.0)
             if normalises(rule) == 1:
                 before_x, before_n = q, n
-                q, n = maximum(q + x * x, tiny(x)), n + 1.0
+                q, n = maximum(q + a * (x * x), tiny(x)), n + a
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(wide, space, o + size * _INVERSE, inverse)
-                jumped = (x * x > before_x) & (before_x > 0.0)
+                jumped = (a * (x * x) > before_x) & (before_x > 0.0)
                 if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
-                    narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, 1.0)), 1.0)
+                    narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, least)), 1.0)
+                    if fades(pace) == 1:  # many squares may have faded, of larger values
+                        narrowed = minimum(narrowed, 1.0)
                     if sums > 0:
                         A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
                     w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
@@ -334,17 +342,17 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
             if sums > 0:
                 died = (eta > 0.0) & (v == 0.0)
                 if any_lane(died):
-                    _close_block(wide, table, space, o + size * _A, died, z, eta, lam, origin, r)
+                    _close_block(pace, wide, table, space, o + size * _A, died, z, eta, lam, origin, r)
         y, weight = load_row(lanes, targets, k), weights[U(k)]
         margin = sum_of(wide, s) + b
         c = weight * derivative(loss, margin, y)
         og, curve, nonzeros = omega[k] * c, 0.0, 1.0
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = a * (weight * curvature(loss, margin, y))
         if normalises(rule) == 1:
-            K += sum_of(wide, seen) + intercept
-            nonzeros = K / (t + 1.0)
-        next_level = lam * (t + 1.0)
+            K += a * (sum_of(wide, seen) + intercept)
+            nonzeros = K / next_t
+        next_level = lam * next_t
         for block in range(blocks):  # the step
             p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
             if indices.size >= 8:  # prefetch the lines of a row to come
@@ -352,11 +360,11 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
             x, w = load_entries(wide, data, tail_x, p, in_tail), load(wide, space, o + size * _W)
             q, n = load(wide, space, o + size * _Q), load(wide, space, o + size * _N)
             cx, square, inverse = x * c, zero, zero
-            G = load(wide, space, o + size * _G) + cx * cx
+            G = load(wide, space, o + size * _G) + a * (cx * cx)
             if normalises(rule) == 1:
                 square, inverse = _mean_square(q, n, load(wide, space, o + size * _INVERSE))
-            new_r = maximum(rate(rule, G, square, inverse, nonzeros, gain, floor), tiny(G))
-            z, eta = moved(rule, load(wide, space, o + size * _REST), cx, new_r * w, level), 1.0 / new_r
+            new_r = a * maximum(rate(rule, per * G, square, inverse, nonzeros, gain, floor), tiny(G))
+            z, eta = moved(rule, load(wide, space, o + size * _REST), a * cx, new_r * w, level), 1.0 / new_r
             if sums > 0:
                 v = prox(reg, z, next_level)
                 gone = signed(load(wide, space, o + size * _OLD_ETA) * before, w) - signed(eta * after, zero - v)
@@ -371,9 +379,9 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
             else:
                 store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero, zero, zero))
         add_intercept(watch, lanes, bias, _SUMS_B, omega[k] * b, og, curve)
-        G_b += c * c
-        new_r = maximum(tiny(G_b), rate(rule, G_b, 1.0, 1.0, nonzeros, gain, floor))
-        z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), c, new_r * (b - b0), 0.0)
+        G_b += a * (c * c)
+        new_r = a * maximum(tiny(G_b), rate(rule, per * G_b, 1.0, 1.0, nonzeros, gain, floor))
+        z_b = moved(rule, kept(rule, z_b, r_b * (b0 - b)), a * c, new_r * (b - b0), 0.0)
         r_b, b = new_r, intercept * (b0 - z_b / new_r)
     bias[_B], bias[_Z_B], bias[_G_B], bias[_R_B] = b, z_b, G_b, r_b
     clock[_NONZEROS] = K
@@ -395,13 +403,13 @@ def read(features, t, stride, idle, ages, method, state, out):
 
 
 @kernel
-def settle_all(table, origin, t, stride, idle, ages, method, state):
-    """Close the sums at clock t for every coordinate; the sign of eta marks whether it is alive."""
+def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, state):
+    """Close the sums after so many steps, at clock ``end``; the sign of eta marks whether a coordinate is alive."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, step = U(n_float64(lanes)), U(n_sums(watch)), U(stride)
-    touch, end = FIRST_SEEN + U(per_feature_clock(ages)), float(t)
-    own, r = touch + U(ridged(idle)), U(int(end - origin))
+    touch, r = FIRST_SEEN + U(per_feature_clock(ages)), U(steps)
+    own = touch + U(ridged(idle))
     for j in range(U(cell.size) // step):
         at, pen = j * step, feature_weight(reg, j)
         now, then = age(ages, end, cell, at), age(ages, origin, cell, at)
@@ -421,7 +429,7 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
                         if alive:
                             total = eta * ((abs(z) - shrink * then) * table[r, OMEGA] - shrink * table[r, THETA])
                         else:
-                            total = sum_to_death(table, z, eta, shrink, then, r)
+                            total = sum_to_death(pace, table, z, eta, shrink, then, r)
                     cell[f + SUMS * m] -= math.copysign(total, z)
                 if drifts(idle) == 1:
                     cell[f] = drifted(idle, z, eta, shrink, end - cell[at + touch])
@@ -429,3 +437,21 @@ def settle_all(table, origin, t, stride, idle, ages, method, state):
                 cell[f + ETA * m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:
             cell[at + touch] = end
+
+
+@kernel
+def fade_all(shared, lanes, factor, most):
+    """Multiply the sums of every feature by a factor; where eta would exceed ``most``, z, eta and G become 0."""
+    for j in range(lanes.shape[0]):
+        for f in range(shared.shape[1]):
+            if f < 2:
+                shared[j, f] *= factor
+            elif shared[j, f] != 0.0:  # a clock, from 1
+                shared[j, f] = (shared[j, f] - 1.0) * factor + 1.0
+        for q in range(lanes.shape[2]):
+            eta = lanes[j, ETA, q] / factor
+            for f in range(lanes.shape[1]):
+                lanes[j, f, q] *= factor
+            lanes[j, ETA, q] = eta
+            if abs(eta) > most:
+                lanes[j, Z, q] = lanes[j, ETA, q] = lanes[j, GG, q] = 0.0

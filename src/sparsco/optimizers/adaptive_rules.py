@@ -10,6 +10,7 @@ import numpy as np
 from ..jit.dispatch import U, constant, dispatched, inlined
 from ..jit.lanes import maximum, minimum
 from ..penalties import prox
+from ..problem.fading import first_at
 
 SQUARES, COUNT, FIRST_SEEN = U(0), U(1), U(2)
 """The shared numbers of a cell: q and n, and with a clock per feature the clock after its first appearance.
@@ -18,8 +19,8 @@ Where rho > 0 the clock at the last touch follows; then come z, eta and G, by la
 """
 Z, ETA, GG, SUMS = U(0), U(1), U(2), U(3)
 """The fields of a cell by lane, in units of a value."""
-OMEGA, THETA = range(2)
-"""The columns of the table."""
+OMEGA, THETA, CLOCK = range(3)
+"""The columns of the table; the last one where old examples fade."""
 
 
 @dispatched
@@ -219,9 +220,9 @@ def shrunk(penalty, z, level):
 
 
 @inlined
-def sum_to_death(table, z, eta, shrink, start, r):
+def sum_to_death(pace, table, z, eta, shrink, start, r):
     """Return F at the step of death of a coordinate that died before row r; the iterates have -z's sign."""
-    e = U(minimum(maximum(math.ceil(abs(z) / shrink) - start, 0.0), float(r)))
+    e = U(first_at(pace, table, abs(z) / shrink, start, float(r)))
     return eta * maximum(0.0, (abs(z) - shrink * start) * table[e, OMEGA] - shrink * table[e, THETA])
 
 

@@ -41,6 +41,7 @@ from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
 from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
+from ..problem.fading import growth
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
 from .fobos_groups import group_form
 from .fobos_simd import learn_simd
@@ -61,7 +62,7 @@ Without sums P only must not underflow; float32 lanes need an earlier restart.  
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
 
-    Per row: steps (of the intercept, and of the cells over P), shrinkage over P and weight in the average.  Per step
+    Per row: steps (of the intercept, and of the cells over P), shrinkage over P, weight in the average, pace.  Per step
     since the last settling, and one more: ``table`` with columns B, SP, SPB, P.  ``first`` is the table's row of the
     first step; ``dead`` and ``level`` are scratch.
     """
@@ -70,6 +71,7 @@ class Schedule(NamedTuple):
     tau: np.ndarray
     fall: np.ndarray
     omega: np.ndarray
+    pace: Any
     table: np.ndarray
     grid: np.ndarray
     first: int
@@ -133,6 +135,7 @@ class FOBOS(NamedTuple):
     starts_anywhere = True
     can_be_averaged = True
     can_forget_features = True
+    forgets = True
 
     @property
     def learn(self):
@@ -241,7 +244,8 @@ def make_schedule(
     if problem.sums:
         update_grid(block, first + n)
     b_eta = eta if problem.intercept else 0.0 * eta
-    return Schedule(b_eta[:n], tau[:n], fall[:n], omega[:n], block.table, block.grid, first, block.noted, block.level)
+    by_row = b_eta[:n], tau[:n], fall[:n], omega[:n], block.pace
+    return Schedule(*by_row, block.table, block.grid, first, block.noted, block.level)
 
 
 @kernel
@@ -269,7 +273,7 @@ def learn(rows, order, schedule, method, state):
     """Make FOBOS steps over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    eta, tau, fall, omega, table, grid, first, dead, level = schedule
+    eta, tau, fall, omega, pace, table, grid, first, dead, level = schedule
     cell, bias, _ = state
     m, sums, one, eight = U(n_float64(lanes)), U(n_sums(watch)), U(1), U(8)
     stride = V + (one + sums + U(spare_fields(watch))) * m
@@ -325,7 +329,7 @@ def learn(rows, order, schedule, method, state):
         before, after = B * SP - SPB, B1 * SP - SPB
         curve = 0.0 * b
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = growth(pace, k) * (weight * curvature(loss, margin, y))
         ahead, end = U(indptr[order[minimum(k + 2, order.size - 1)]]) - start, U(indices.size) - one
         for p in range(start, stop):  # step, prox, running sums; prefetch the cells of the row after the next
             coming = U(indices[minimum(p + ahead, end)]) * stride

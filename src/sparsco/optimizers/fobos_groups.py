@@ -22,6 +22,7 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, load, load_row, maximum, n_float64, sqrt, store, where
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
+from ..problem.fading import growth
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .feature_groups import SMALLEST, FeatureGroups, across, feature_groups, group_norms, norm_of
 from .running_sums import add_gradient, add_intercept
@@ -42,6 +43,7 @@ class Schedule(NamedTuple):
     eta: np.ndarray
     tau: np.ndarray
     omega: np.ndarray
+    pace: Any
     table: np.ndarray
     grid: np.ndarray
     origin: int
@@ -71,6 +73,7 @@ class GroupFOBOS(NamedTuple):
     can_track_iterates = True
     starts_anywhere = True
     can_be_averaged = True
+    forgets = True
 
     @property
     def layout(self) -> Layout:
@@ -99,7 +102,7 @@ class GroupFOBOS(NamedTuple):
     ) -> Schedule:
         """Return the arrays for the next ``len(eta)`` steps, or for fewer where P would become too small."""
         plain = self.fobos.schedule(problem, state, block, t, eta, omega)
-        by_time = plain.eta, plain.tau, plain.omega, plain.table, plain.grid
+        by_time = plain.eta, plain.tau, plain.omega, plain.pace, plain.table, plain.grid
         return Schedule(*by_time, block.start, plain.first, self.groups, norm_of(problem))
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
@@ -169,7 +172,7 @@ def learn(rows, order, schedule, method, state):
     """Make FOBOS steps over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, _, lanes, watch, lams = method
-    eta, tau, omega, table, grid, origin, first, groups, norm = schedule
+    eta, tau, omega, pace, table, grid, origin, first, groups, norm = schedule
     cell, bias, clock = state
     of_feature = groups.of_feature
     m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
@@ -195,7 +198,7 @@ def learn(rows, order, schedule, method, state):
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * b
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = growth(pace, k) * (weight * curvature(loss, margin, y))
         for p in range(start, stop):  # step; its prox is part of the next idle stretch
             at = U(indices[p]) * stride
             store(lanes, cell, at, load(lanes, cell, at) - tau[k] * c * data[p])

@@ -25,6 +25,7 @@ from ..jit.lanes import (
 from ..jit.simd import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of
 from ..losses import curvature, derivative
 from ..penalties import prox
+from ..problem.fading import growth
 from ..problem.state import n_sums
 from .running_sums import add_intercept
 from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, until_death
@@ -40,7 +41,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    eta, tau, fall, omega, table, grid, first, _, space = schedule
+    eta, tau, fall, omega, pace, table, grid, first, _, space = schedule
     cell, bias, _ = state
     sums, one, two, four = U(n_sums(watch)), U(1), U(2), U(4)
     lam, b = lams[0], bias[0]
@@ -85,7 +86,7 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         g = weight * derivative(loss, margin, y)
         c, og, shrink, curve = tau[k] * g, omega[k] * g, lam * fall[k], 0.0
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = growth(pace, k) * (weight * curvature(loss, margin, y))
         B1, SP1, SPB1 = table[r + one, COL_B], table[r + one, COL_SP], table[r + one, COL_SPB]
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums

@@ -57,6 +57,7 @@ class FTRL(NamedTuple):
     can_be_averaged = True
     can_forget_features = True
     can_be_rounded = True
+    forgets, fading_columns = True, 1
     ridge = Ridge
     learn = _LEARN
 
@@ -74,5 +75,5 @@ class FTRL(NamedTuple):
         return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
 
     is_lazy, start = adaptive.is_lazy, adaptive.start
-    settle, averaged = adaptive.settle, adaptive.averaged
+    settle, averaged, renew = adaptive.settle, adaptive.averaged, adaptive.renew
     weights, weights_at = adaptive.weights, adaptive.weights_at

@@ -84,6 +84,7 @@ class NFTRL(NamedTuple):
     can_be_averaged = True
     can_forget_features = True
     can_be_rounded = True
+    forgets, fading_columns = True, 1
     ridge = Ridge
     learn = _LEARN
 
@@ -124,5 +125,5 @@ class NFTRL(NamedTuple):
         return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
 
     is_lazy = adaptive.is_lazy
-    settle, averaged = adaptive.settle, adaptive.averaged
+    settle, averaged, renew = adaptive.settle, adaptive.averaged, adaptive.renew
     weights, weights_at = adaptive.weights, adaptive.weights_at

@@ -23,17 +23,18 @@ from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefet
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.fading import Fading, aimed, elapsed, fades, first_at, growth, root
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .running_sums import add_gradient, add_intercept
 
-COL_Q, COL_R, COL_E = range(3)
-"""The columns of the table."""
+COL_Q, COL_R, COL_E, COL_T, COL_ROOT = range(5)
+"""The columns of the table; the last two where old examples fade: the clock and its root."""
 
 
 class Schedule(NamedTuple):
     """The arguments of the kernel for the next steps.
 
-    Per row: the factors q of the weights and of the intercept, and the row's weight in the average.  Per step since
+    Per row: the factors q of the weights and of the intercept, its weight in the average, its pace.  Per step since
     the last settling, and one more: ``table`` with columns Q, R, E.  ``start`` is the clock at the table's first row,
     ``first`` the table's row of the first step, ``e`` the growth of the threshold with sqrt(t); ``dead`` is scratch.
     """
@@ -41,6 +42,7 @@ class Schedule(NamedTuple):
     q: np.ndarray
     bias_q: np.ndarray
     omega: np.ndarray
+    pace: Any
     table: np.ndarray
     start: int
     first: int
@@ -105,6 +107,7 @@ class RDA(NamedTuple):
     can_be_averaged = True
     can_forget_features = True
     can_be_rounded = True
+    forgets, fading_columns = True, 2
 
     @property
     def learn(self):
@@ -141,36 +144,49 @@ class RDA(NamedTuple):
         """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
         if not problem.sums:
             block.start = t
-        clock = np.arange(t, t + len(omega), dtype=np.float64)
-        root = np.sqrt(clock)
-        q, bias_q = inverse(self.divisor(problem, clock)), inverse(self.bias_gamma * root * problem.intercept)
+        clock, unit, pace = np.arange(t, t + len(omega), dtype=np.float64), np.ones(len(omega)), block.pace
+        if isinstance(pace, Fading):
+            clock, unit = pace.clock[: len(omega)], pace.units[: len(omega)]
+        root = np.sqrt(clock * unit)
+        q, bias_q = inverse(self.divisor(problem, clock, unit)), inverse(self.bias_gamma * root * problem.intercept)
         first = t - block.start
         if problem.sums:
             rows = block.reserve(first + len(omega) + 1)[first : first + len(omega) + 1]
             for column, weight in enumerate((1.0, clock, root)):
                 rows[:, column] = np.add.accumulate(np.append(rows[0, column], omega * q * weight))
-        return Schedule(q, bias_q, omega, block.table, block.start, first, self.growth(problem), block.noted)
+            if isinstance(pace, Fading):
+                rows[:, COL_T], rows[:, COL_ROOT] = pace.clock, np.sqrt(pace.clock * pace.units)
+                block.pace = pace = aimed(pace, block.table)
+        return Schedule(q, bias_q, omega, pace, block.table, block.start, first, self.growth(problem), block.noted)
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Close the sums of every coordinate, and start a new block."""
         if problem.sums:
-            settle(block.table, block.start, t, self.growth(problem), problem.settling, state)
+            clock, unit = block.clock_at(t), block.unit_at(t)
+            root = math.sqrt(clock * unit)
+            at, e = (t - block.start, clock, root), self.growth(problem)
+            settle(block.table, block.start, *at, e, block.pace, problem.settling, state)
         block.table[0] = 0.0
         block.start = t
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
         _, lanes, bias = self.layout.views(problem, state)
-        method, clock = problem.method, np.array([float(t)])
-        pen = problem.penalty.feature_weights(problem.d)[:, None]
-        w = prox(method.penalty, lanes[:, 0], threshold(method.lams, self.growth(problem), clock[0]) * pen)
-        b = bias[0] * inverse(self.bias_gamma * np.sqrt(clock) * problem.intercept)
-        return (w * inverse(self.divisor(problem, clock)))[:, : problem.m], b[: problem.m]
+        method, clock, unit = problem.method, np.array([block.clock_at(t)]), np.array([block.unit_at(t)])
+        pen, root = problem.penalty.feature_weights(problem.d)[:, None], np.sqrt(clock * unit)
+        w = prox(method.penalty, lanes[:, 0], threshold(method.lams, self.growth(problem), clock[0], root[0]) * pen)
+        b = bias[0] * inverse(self.bias_gamma * root * problem.intercept)
+        return (w * inverse(self.divisor(problem, clock, unit)))[:, : problem.m], b[: problem.m]
 
-    def divisor(self, problem: Problem, clock: np.ndarray) -> np.ndarray:
-        """Return 1 / q after so many examples."""
+    def renew(self, problem: Problem, state: State, factor: float) -> None:
+        """Multiply all sums by a factor: z, the thresholds at the last touch, and what is watched."""
+        state.cell[:] *= factor
+        state.bias[:] *= factor
+
+    def divisor(self, problem: Problem, clock: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """Return 1 / q at these clocks and units; the units are 1 where nothing fades."""
         rho = float(problem.penalty.rho)
-        return (rho * clock + self.beta) * (clock > 0.0) if rho > 0.0 else self.gamma * np.sqrt(clock)
+        return (rho * clock + self.beta * unit) * (clock > 0.0) if rho > 0.0 else self.gamma * np.sqrt(clock * unit)
 
     def growth(self, problem: Problem) -> float:
         """Return e, the growth of the threshold with sqrt(t)."""
@@ -183,9 +199,9 @@ def inverse(divisor: np.ndarray) -> np.ndarray:
 
 
 @inlined
-def threshold(lam, e, t):
-    """Return tau after t examples."""
-    return lam * t + e * math.sqrt(t)
+def threshold(lam, e, t, root):
+    """Return tau at clock t, with the root of the number of examples."""
+    return lam * t + e * root
 
 
 @inlined
@@ -197,11 +213,29 @@ def _death(size, lam, e, pen, t):
     level = size / pen
     root = 2.0 * level / (e + math.sqrt(e * e + 4.0 * lam * level))
     s = minimum(math.ceil(root * root), t)
-    if (s > 0.0) & (size <= threshold(lam, e, maximum(s - 1.0, 0.0)) * pen):
+    earlier = maximum(s - 1.0, 0.0)
+    if (s > 0.0) & (size <= threshold(lam, e, earlier, math.sqrt(earlier)) * pen):
         s = s - 1.0
-    if size > threshold(lam, e, s) * pen:
+    if size > threshold(lam, e, s, math.sqrt(s)) * pen:
         s = s + 1.0
     return s
+
+
+@inlined
+def _row_of_death(pace, table, size, lam, e, pen, origin, t, r):
+    """Return the first row of the table, at most r, at which pen tau >= size."""
+    if fades(pace) == 0:
+        return U(maximum(_death(size, lam, e, pen, t) - origin, 0.0))
+    if e == 0.0:
+        return U(first_at(pace, table, size / (lam * pen), 0.0, float(r)))
+    low, high = U(0), U(r)
+    while low < high:
+        middle = (low + high) >> U(1)
+        if threshold(lam, e, table[middle, COL_T], table[middle, COL_ROOT]) * pen >= size:
+            high = middle
+        else:
+            low = middle + U(1)
+    return low
 
 
 @inlined
@@ -215,7 +249,7 @@ def learn(rows, order, schedule, method, state):
     """Make RDA steps over the rows in ``order``, with exact running sums where the method watches them."""
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
-    qs, bias_qs, omega, table, origin, first, e, dead = schedule
+    qs, bias_qs, omega, pace, table, origin, first, e, dead = schedule
     cell, bias, _ = state
     m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
     last = (one + sums) * m  # a cell is z, the sums, and the threshold at the last touch
@@ -223,10 +257,11 @@ def learn(rows, order, schedule, method, state):
     lam, z_b = load(lanes, lams, U(0)), load(lanes, bias, U(0))
     for k in range(order.size):
         ask_for_row(indptr, indices, data, order, k)
-        i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
+        i, r, t = U(order[k]), U(first + k), elapsed(pace, k, 1.0 * (origin + first + k))
         start, stop = U(indptr[i]), U(indptr[i + one])
         coming = U(indptr[order[minimum(k + 1, order.size - 1)]]) - start
-        tau = threshold(lam, e, t)
+        a, t_root = growth(pace, k), root(pace, k, t)
+        tau = threshold(lam, e, t, t_root)
         s, n = 0.0 * z_b, U(0)
         for p in range(start, stop):  # inner product; list the coordinates that died while idle
             j = U(indices[p])
@@ -242,8 +277,8 @@ def learn(rows, order, schedule, method, state):
             speed, weight_of = shrink_rate(reg, load(lanes, cell, at)), feature_weight(reg, U(dead[h]))
             for q in range(m):
                 size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
-                if (size <= threshold(lams[q], e, t) * pen) & (size > cell[at + last + q] * lane(speed, q)):
-                    f = U(maximum(_death(size, lams[q], e, pen, t) - origin, 0.0))
+                if (size <= threshold(lams[q], e, t, t_root) * pen) & (size > cell[at + last + q] * lane(speed, q)):
+                    f = _row_of_death(pace, table, size, lams[q], e, pen, origin, t, r)
                     total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                     cell[at + m + q] += math.copysign(total, cell[at + q])
         y, weight, b = load_row(lanes, targets, k), load_row(lanes, weights, k), bias_qs[k] * z_b
@@ -251,16 +286,18 @@ def learn(rows, order, schedule, method, state):
         c = weight * derivative(loss, margin, y)
         oc, curve = omega[k] * c, 0.0 * c
         if sums > 2:
-            curve = weight * curvature(loss, margin, y)
+            curve = a * (weight * curvature(loss, margin, y))
         Q, R, next_tau = 0.0, 0.0 * lam, tau
         if sums > 0:
             Q, R = table[r + one, COL_Q], lam * table[r + one, COL_R] + e * table[r + one, COL_E]
-            next_tau = threshold(lam, e, t + 1.0)
+            next_t = elapsed(pace, k + 1, t + 1.0)
+            next_tau = threshold(lam, e, next_t, root(pace, k + 1, next_t))
+        step = a * c
         for p in range(start, stop):  # step, running sums
             j = U(indices[p])
             at, pen = j * stride, feature_weight(reg, j)
             z = load(lanes, cell, at)
-            u = z - c * data[p]
+            u = z - step * data[p]
             store(lanes, cell, at, u)
             if sums > 0:  # the cells are larger then: prefetch the next row's
                 prefetch(cell, U(indices[minimum(p + coming, U(indices.size) - one)]) * stride)
@@ -271,17 +308,17 @@ def learn(rows, order, schedule, method, state):
                 store(lanes, cell, at + last, next_tau * pen)
             add_gradient(watch, lanes, cell, at + m, oc * data[p], curve * data[p] * data[p])
         add_intercept(watch, lanes, bias, m, omega[k] * b, oc, curve)
-        z_b = z_b - c
+        z_b = z_b - step
     store(lanes, bias, U(0), z_b)
 
 
 @kernel
-def settle(table, origin, clock, e, method, state):
-    """Close the sums after ``clock`` examples for every coordinate; z itself needs no settling."""
+def settle(table, origin, steps, t, t_root, e, pace, method, state):
+    """Close the sums after so many steps, at clock t, for every coordinate; z itself needs no settling."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
-    last, t = (one + sums) * m, 1.0 * clock
+    last = (one + sums) * m
     stride = last + m
     for j in range(U(cell.size) // stride):
         at = j * stride
@@ -289,10 +326,9 @@ def settle(table, origin, clock, e, method, state):
         for q in range(m):
             size, pen = abs(cell[at + q]), weight_of * lane(speed, q)
             if size > cell[at + last + q] * lane(speed, q):
-                s = t
-                if size <= threshold(lams[q], e, t) * pen:
-                    s = _death(size, lams[q], e, pen, t)
-                f = U(maximum(s - origin, 0.0))
+                f = U(steps)
+                if size <= threshold(lams[q], e, t, t_root) * pen:
+                    f = _row_of_death(pace, table, size, lams[q], e, pen, origin, t, f)
                 total = size * table[f, COL_Q] - (lams[q] * table[f, COL_R] + e * table[f, COL_E]) * pen
                 cell[at + m + q] += math.copysign(total, cell[at + q])
-            cell[at + last + q] = threshold(lams[q], e, t) * weight_of
+            cell[at + last + q] = threshold(lams[q], e, t, t_root) * weight_of

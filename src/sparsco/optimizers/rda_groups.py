@@ -11,6 +11,7 @@ A touch visits the members of a group once for their norm, and where the group w
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +101,9 @@ class GroupRDA(NamedTuple):
         Z, clock = lanes[:, 0, : problem.m], np.array([float(t)])
         lams = problem.penalty.lam if problem.lams is None else problem.lams
         rate = self.groups.size[:, None] / np.maximum(group_norms(self.groups, problem, Z), SMALLEST)
-        kept = np.maximum(1.0 - threshold(lams, self.rda.growth(problem), clock[0]) * rate, 0.0)
+        kept = np.maximum(1.0 - threshold(lams, self.rda.growth(problem), clock[0], np.sqrt(clock[0])) * rate, 0.0)
         b = bias[0, : problem.m] * inverse(self.rda.bias_gamma * np.sqrt(clock) * problem.intercept)
-        return inverse(self.rda.divisor(problem, clock)) * Z * kept[self.groups.of_feature], b
+        return inverse(self.rda.divisor(problem, clock, np.ones(1))) * Z * kept[self.groups.of_feature], b
 
 
 def group_form(optimizer: Any, problem: Problem) -> GroupRDA:
@@ -127,7 +128,8 @@ def close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, unti
     _, members, first, _ = groups
     _, _, lanes, _, _ = method
     m, end = U(width(lanes)), float(until) + 0.0 * rate
-    if any_lane(1.0 - threshold(lam, e, float(origin + since)) * rate > 0.0):  # alive after its last touch
+    then = float(origin + since)
+    if any_lane(1.0 - threshold(lam, e, then, math.sqrt(then)) * rate > 0.0):  # alive after its last touch
         if any_lane(is_zero):
             end = where(is_zero, minimum(maximum(death(rate, lam, e) - origin, float(since)), float(until)), end)
         Q, R, E = gather_fields(table, end * _COLUMNS, _SUMS)
@@ -155,7 +157,7 @@ def learn(rows, order, schedule, method, state):
     indptr, indices, data, targets, weights = rows
     loss, _, lanes, watch, lams = method
     omega, plain, groups, norm, factors = schedule
-    qs, bias_qs, _, table, origin, first, e, _ = plain
+    qs, bias_qs, _, _, table, origin, first, e, _ = plain
     cell, bias, touched = state
     of_feature = groups.of_feature
     m, sums, one = U(width(lanes)), U(n_sums(watch)), U(1)
@@ -165,7 +167,7 @@ def learn(rows, order, schedule, method, state):
         ask_for_row(indptr, indices, data, order, k)
         i, r, t = U(order[k]), U(first + k), 1.0 * (origin + first + k)
         start, stop = U(indptr[i]), U(indptr[i + one])
-        tau, s = threshold(lam, e, t), 0.0 * z_b
+        tau, s = threshold(lam, e, t, math.sqrt(t)), 0.0 * z_b
         for p in range(start, stop):  # the factors and sums of the groups of the row's features; inner product
             j = U(indices[p])
             g = U(of_feature[j])
@@ -202,5 +204,5 @@ def settle(table, origin, clock, e, groups, norm, method, state):
     stride, until = (U(1) + U(n_sums(watch))) * m, U(clock - origin)
     for g in range(U(groups.size.size)):
         rate = rate_of(groups, norm, g, lanes, cell, stride, 0.0 * lam)
-        since, zero = U(maximum(touched[g] - origin, 0.0)), 1.0 - threshold(lam, e, t) * rate <= 0.0
+        since, zero = U(maximum(touched[g] - origin, 0.0)), 1.0 - threshold(lam, e, t, math.sqrt(t)) * rate <= 0.0
         close_sums(groups, g, rate, lam, e, method, cell, stride, table, since, until, zero, origin)

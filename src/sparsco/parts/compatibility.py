@@ -70,6 +70,27 @@ def conversion_reason(optimizer: Any, conversion: Any) -> str | None:
     return None
 
 
+def forgetting_reason(optimizer: Any, conversion: Any, step: Any, penalty: Any) -> str | None:
+    """Return why parts, in their final forms, have no discounted form for half_life, or None."""
+    base = conversion.base
+    if not optimizer.forgets:
+        return (
+            f"half_life has no form for {type(optimizer).__name__} with {type(penalty).__name__}: choose "
+            "optimizer='nftrl', 'ftrl', 'fobos' or 'rda' and a penalty of single weights, or leave half_life at None."
+        )
+    if not base.forgets:
+        return (
+            f"half_life has no form for {type(base).__name__}: choose conversion='average-sl', 'average' or 'last', or "
+            "leave half_life at None."
+        )
+    if optimizer.uses_steps and step.sizes_at is None:
+        return (
+            f"half_life needs steps at numbers that are not whole, which {type(step).__name__} does not have "
+            "(sizes_at): leave step_size at 'auto'."
+        )
+    return None
+
+
 def metric_reason(loss: Any, conversion: Any) -> str | None:
     """Return why a conversion has no metric with a loss, or None."""
     base, name = conversion.base, type(loss).__name__

@@ -333,6 +333,12 @@ class StepRule(Contract, kind="step rule"):
         """Return the steps of examples t + 1, ..., t + n: (n,), positive."""
         raise NotImplementedError
 
+    sizes_at = default(
+        "function or None",
+        None,
+        "sizes_at(counts): the steps of examples with these numbers, which need not be whole. None: no half_life.",
+    )
+
     def resolve(self: Any, problem: Any, pilot: Any) -> Any:
         """Return the rule with open constants filled in from the first rows. By default the rule itself."""
         return self
@@ -379,6 +385,8 @@ class Optimizer(Contract, kind="optimizer"):
     keeps_recent_features = default(
         "bool", False, "Whether its last iterate keeps the features of recent examples, however small the steps are."
     )
+    forgets = default("bool", False, "Whether its state may fade: the discounted form, for half_life.")
+    fading_columns = default("number", 0, "Columns of the block's table that its discounted form adds.")
     per_feature_clock = default("bool", False, "Whether lam and rho count for a feature from its first appearance on.")
     l2_in = default("text", "prox", "Where the L2 term is: in the prox or in the gradient.")
     weights_at = default(
@@ -459,6 +467,11 @@ class Optimizer(Contract, kind="optimizer"):
         """Return the iterate after t examples, (d, m) and (m,). By default the first field of lanes and intercept."""
         _, lanes, bias = self.layout.views(problem, state)
         return lanes[:, 0, : problem.m].copy(), bias[0, : problem.m].copy()
+
+    def renew(self: Any, problem: Any, state: Any, factor: float) -> None:
+        """Multiply all that a settled state sums by a factor, where old examples fade. By default the watched sums."""
+        for sums in self.layout.sums(problem, state):
+            sums *= factor
 
     def averaged(self: Any, problem: Any, state: Any, t: int = 0) -> None:
         """Turn a settled state into numbers whose mean over partitions is a state, and back. By default no change."""

@@ -21,6 +21,7 @@ class Conversion(Contract, kind="conversion"):
     chooses_single_iterate = default("bool", False, "Whether it compares iterates and keeps one.")
     needs_epochs = default("bool", False, "Whether it needs an optimizer that works in epochs.")
     needs_gradient_sums = default("bool", False, "Whether it sums gradients.")
+    forgets = default("bool", False, "Whether its iterates and rows may count less as they grow older: half_life.")
     needs_sample = default("bool", False, "Whether it needs a sample of the rows.")
     sample_nonzeros = default("number", SAMPLE_NONZEROS, "How large that sample may be.")
     keeps_before_last = default("bool", False, "Whether it needs the iterate before the last example.")

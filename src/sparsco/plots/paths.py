@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..util.axes import axes_or_new
+from ..util.axes import axes_or_new, label_of
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
     largest = np.argsort(-np.abs(weights).max(1, initial=0.0), kind="stable")[:features]
     names = path.feature_names
     for k in largest:
-        axes.plot(path.alphas, weights[k], linewidth=1.2, label=str(used[k] if names is None else names[used[k]]))
+        axes.plot(path.alphas, weights[k], linewidth=1.2, label=label_of(used[k] if names is None else names[used[k]]))
     _mark(axes, chosen)
     axes.set(xlabel="alpha", ylabel="weight", xscale="log")
     axes.invert_xaxis()

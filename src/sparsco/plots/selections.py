@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..util.axes import axes_or_new
+from ..util.axes import axes_or_new, label_of
 
 _LEAST_SHARE, _MOST_GREY, _MOST_NAMES = 0.1, 200, 20
 """The least share of halves of a path that is drawn, and how many paths are drawn in grey and named."""
@@ -41,7 +41,7 @@ def stability_paths(model: Any, *, axes: Any = None) -> Any:
         axes.plot(lams, shares[:, column], color="0.8", linewidth=0.8, zorder=1)
     order = np.argsort(-shares[:, selected].sum(0), kind="stable")
     for name, column in zip(np.asarray(model.get_feature_names_out())[order], selected[order], strict=True):
-        label = str(name)[:30].replace("$", "\\$") if len(selected) <= _MOST_NAMES else None
+        label = label_of(name) if len(selected) <= _MOST_NAMES else None
         axes.plot(lams, shares[:, column], linewidth=1.2, label=label, zorder=2)
     used = int(paths["used"])
     if 0 < used < len(lams):

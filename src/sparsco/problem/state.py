@@ -21,6 +21,7 @@ from ..jit.dispatch import cast, constant, kernel
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import add_attributes, attributes
+from .fading import STEADY, Memory, no_rows
 
 _WIDEST = WIDTHS[-1].m
 """The most models of one kernel."""
@@ -74,9 +75,14 @@ TOGETHER = 256
 class Block:
     """The steps since the last settling: prefix sums by time, one row per step and one more.
 
-    ``start`` is the clock at row 0; ``full`` requests a settling before the next step.  Each optimizer defines its own
-    columns.
+    ``start`` is the number of examples at row 0; ``full`` requests a settling before the next step.  Each optimizer
+    defines its own columns.
     """
+
+    memory: Memory | None = None
+    """Where old examples fade, what is known of them."""
+    pace: Any = STEADY
+    """The pace of the next rows, which the engine sets before it asks for a schedule."""
 
     def __init__(self, columns: int) -> None:
         self.start, self.full = 0, False
@@ -84,6 +90,29 @@ class Block:
         self.grid = np.zeros(2)
         self.gridded = 0
         self.noted, self.level = np.zeros(0, np.uint32), np.zeros(0)
+
+    def fade(self, memory: Memory, columns: int) -> None:
+        """Let old examples fade; an optimizer's table has so many columns more for that."""
+        self.memory, self.pace = memory, no_rows(self.table.shape[1])
+        self.table = np.hstack([self.table, np.zeros((1, columns))])
+
+    def look_ahead(self, times: np.ndarray) -> tuple[int, np.ndarray]:
+        """Set the pace of the next rows, which have these times; return how many it has, and their effective numbers.
+
+        The effective number of a row is that of examples up to it, itself included.
+        """
+        assert self.memory is not None
+        pace = self.memory.ahead(times)
+        self.pace = pace._replace(column=self.pace.column)
+        return len(pace.a), pace.clock[1:] / pace.a
+
+    def clock_at(self, t: int) -> float:
+        """Return the clock after t examples: t, or T where old examples fade."""
+        return float(t) if self.memory is None else self.memory.at(t)[0]
+
+    def unit_at(self, t: int) -> float:
+        """Return the unit of all sums after t examples: 1, or more where old examples fade."""
+        return 1.0 if self.memory is None else self.memory.at(t)[1]
 
     def make_scratch(self, longest: int, width: int) -> None:
         """Make room for the features of the longest row in ``noted``, and for its values in ``level``.
@@ -97,7 +126,12 @@ class Block:
             self.noted, self.level = np.zeros(entries, np.uint32), aligned_zeros(entries * numbers + more)
 
     def __getstate__(self) -> dict[str, Any]:
-        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]}
+        short = (
+            {}
+            if self.memory is None
+            else {"pace": self.pace._replace(a=np.zeros(0), clock=np.zeros(1), units=np.ones(1))}
+        )
+        return attributes(self) | {"noted": self.noted[:0], "level": self.level[:0]} | short
 
     def copy(self) -> Self:
         """Return an independent copy without scratch arrays; all fields are arrays or numbers."""

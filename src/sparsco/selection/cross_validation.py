@@ -17,6 +17,7 @@ from ..choice.splits import dealt
 from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.margins import has_probabilities
+from ..estimators.parameters import half_life_of
 from ..estimators.sklearn import SparseClassifier, SparseRegressor
 from ..estimators.views import NOT_FITTED, Shown, Viewed
 from ..metrics.selection import kappa_of_sizes
@@ -108,6 +109,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
             raise ValueError(USELESS_PASSES)
         if is_by_row(template.cv) or folds_of(template.cv) is not None:
             raise ValueError(f"cv of the estimator has no effect: give it to {type(self).__name__}.")
+        if half_life_of(template) is not None:
+            raise ValueError("folds take all rows alike, and half_life lets old ones fade: use SparsePath.")
         refuse_sizes(template)
         return template
 

@@ -22,7 +22,7 @@ class Judged(NamedTuple):
     """
 
     weight: float
-    rows: int
+    rows: float
     loss: np.ndarray
     squares: np.ndarray
     mistakes: np.ndarray
@@ -34,6 +34,11 @@ class Judged(NamedTuple):
 
     def __add__(self, other: Any) -> Judged:
         return Judged(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def faded(self, factor: float) -> Judged:
+        """Return the figures with rows that count less by a factor."""
+        weight, rows, *arrays = self
+        return Judged(weight * factor, rows * factor, *(part * factor for part in arrays))
 
     @classmethod
     def beside(cls, parts: list[Judged]) -> Judged:
@@ -90,10 +95,16 @@ def margins_by(
     return [margins_of(rows.indptr, rows.indices, rows.data, w, b, order) for w, b in models]
 
 
-def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.ndarray | None) -> Judged:
+def judged(
+    learner: Any,
+    margins: list[np.ndarray],
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    shares: np.ndarray | None = None,
+) -> Judged:
     """Return the figures of every strength on rows that were not learned.
 
-    ``margins`` are (rows, lanes) for each of the runs.
+    ``margins`` are (rows, lanes) for each of the runs.  ``shares`` is what each row counts, where old rows fade.
     """
     n, m, runs = len(y), len(learner.strengths), learner.fit_state.runs
     scale, codes = np.ones(n) if weights is None else weights, learner.codes_of(y)
@@ -109,6 +120,11 @@ def judged(learner: Any, margins: list[np.ndarray], y: np.ndarray, weights: np.n
         k = own.stop % m
         first = outputs.stop if k == 0 else first
     wrong = learner.mistakes(learner.arranged(every.reshape(-1, m * n)).T, np.concatenate([y] * m))
-    mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale).sum(1)  # no threads of BLAS
+    each = (wrong if wrong.ndim == 1 else wrong.mean(1)).reshape(m, n) * scale
+    if shares is not None:
+        column, counted = shares[:, None], float(shares[scale != 0.0].sum())
+        sums = (losses * column).sum(0), (np.square(losses) * column).sum(0), (each * shares).sum(1)
+        return Judged(float((scale * shares).sum()), counted, *sums)
+    mistakes = each.sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
 from ..estimators.converted import Converted
-from ..estimators.fit_state import Phase
+from ..estimators.life_cycle import Phase
 from ..estimators.parameters import check_parameters, new_runs, tolerance
 from ..estimators.passes import counted_rows, order_of_pass, run_passes
 from ..offsets import numbers_of

@@ -17,8 +17,10 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..engine.polish_rows import RowsInPasses
-from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.life_cycle import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
+from ..estimators.parameters import half_life_of
+from ..estimators.row_times import ROWS_COME_ONCE
 from ..estimators.tasks import LinearClassifier
 from ..estimators.views import refuse_in_view
 from ..util.attributes import add_attributes, attributes, stored
@@ -74,14 +76,16 @@ class LinearPath:
         is_repeat_pass: bool = False,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> Self:
         """Learn the rows of a reader, which calls :meth:`judge` itself."""
         rows = np.arange(len(matrix)) if order is None else order
         with unchanged_on_error(self):
             if self.fit_state.learner is None:
                 self._begin(self.new_learner(), self._share(None))
-            kept = self._fit.keep(matrix, y, weights, rows, is_repeat_pass)
-            self._take(matrix, y, weights, kept, is_repeat_pass, classes, columns, names)
+            times = self._fit.row_times(weights, len(matrix), times)
+            kept = self._fit.keep(matrix, y, weights, rows, is_repeat_pass, times)
+            self._take(matrix, y, weights, kept, is_repeat_pass, classes, columns, names, times)
         return self
 
     def _take(
@@ -94,6 +98,7 @@ class LinearPath:
         classes: Any,
         columns: int = 0,
         names: Sequence[str] | None = None,
+        times: np.ndarray | None = None,
     ) -> None:
         learner = self._fit.learner
         if learner.classifies and not learner.fit_state.is_fitted and classes is None:
@@ -107,6 +112,7 @@ class LinearPath:
             is_repeat_pass=is_repeat_pass,
             columns=columns,
             names=names,
+            times=times,
         )
         self._fit.go_on(Phase.STREAM)
 
@@ -119,6 +125,8 @@ class LinearPath:
         estimator = LinearClassifier() if self.estimator is None else self.estimator
         if not isinstance(estimator, LinearModel):
             raise ValueError(f"estimator={estimator!r}: it must be a SparseClassifier or SparseRegressor.")
+        if self.passes > 1 and half_life_of(estimator) is not None:
+            raise ValueError(ROWS_COME_ONCE)
         strengths = strengths_of(self.alphas, self.n_alphas, self.eps)[self._part]
         return learner_of(estimator, strengths, self.dtype)
 
@@ -193,6 +201,11 @@ class LinearPath:
     def polish(self) -> bool | float:
         """Return the estimator's ``polish``: whether every model is to be the optimum over the rows."""
         return False if self.estimator is None else self.estimator.polish
+
+    @property
+    def half_life(self) -> float | None:
+        """Return the estimator's ``half_life``."""
+        return None if self.estimator is None else self.estimator.half_life
 
     @property
     def t_(self) -> int:

@@ -10,13 +10,16 @@ import numpy as np
 from ..data.progressive import JUDGED, next_mark
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix, stack
-from ..estimators.fit_state import LifeCycle, Phase, snapshot_of
+from ..estimators.life_cycle import LifeCycle, Phase, snapshot_of
+from ..estimators.parameters import half_life_of
+from ..estimators.passes import counted_rows
+from ..estimators.row_times import RowTimes
 from .judging import Judged, Rows, Unseen, judged, judged_before, margins_by
 from .learning import converted, solved
 from .path import Path
 
 HELD_ROWS = 20_000
-"""The largest number of rows held out; later rows are all learned."""
+"""The largest number of rows held out; later rows are all learned, or where old rows fade, old ones are dropped."""
 
 
 class PathState(LifeCycle):
@@ -33,8 +36,32 @@ class PathState(LifeCycle):
         self.rows = self.polished = 0
         """The number of rows read so far, including those held out, and of those whose optima the models are."""
         self.judged = Judged.nothing(0 if learner is None else len(learner.strengths))
-        self.held: list[tuple[Matrix, np.ndarray, np.ndarray]] = []
+        self.held: list[tuple[np.ndarray, ...]] = []
         self.n_held = 0
+
+    times: RowTimes | None = None
+    """The clock of the rows, where old ones fade."""
+    judged_at = 0.0
+    """The time of the rows that were judged last, in half-lives."""
+
+    @property
+    def half_life(self) -> float | None:
+        """Return the half-life of the learner; None where nothing fades."""
+        return None if self.learner is None else half_life_of(self.learner)
+
+    def row_times(self, weights: np.ndarray | None, n: int, times: np.ndarray | None) -> np.ndarray | None:
+        """Return the time of each of the next n rows, or None where nothing fades; ``times`` were given."""
+        if self.half_life is None:
+            return None
+        self.times = RowTimes() if self.times is None else self.times.copy()
+        return self.times.take(counted_rows(n, weights), n, times)
+
+    def add_judged(self, found: Judged, time: float | None) -> None:
+        """Add figures on rows that were not learned, which have this time; where rows fade, those before count less."""
+        if self.half_life is not None and time is not None and found.rows:
+            now = time / self.half_life
+            self.judged, self.judged_at = self.judged.faded(2.0 ** min(self.judged_at - now, 0.0)), now
+        self.judged += found
 
     @property
     def examples(self) -> int:
@@ -71,7 +98,13 @@ class PathState(LifeCycle):
     # ---- rows that are not learned ---------------------------------------------------------------------------------
 
     def pieces(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, order: np.ndarray, is_repeat_pass: bool
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        order: np.ndarray,
+        is_repeat_pass: bool,
+        times: np.ndarray | None = None,
     ) -> Iterator[tuple[Rows | None, np.ndarray]]:
         """Yield pairs: rows to evaluate, and the numbers of the rows to learn after that.
 
@@ -89,12 +122,18 @@ class PathState(LifeCycle):
             rows = order[at : at + n]
             few = rows[:unseen]
             own = None if weights is None else weights[few]
-            kept = self.keep(matrix, y, weights, rows, is_repeat_pass)
+            kept = self.keep(matrix, y, weights, rows, is_repeat_pass, times)
             yield (matrix.take(few), y[few], own) if unseen else None, kept
             at += n
 
     def keep(
-        self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, rows: np.ndarray, is_repeat_pass: bool
+        self,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        rows: np.ndarray,
+        is_repeat_pass: bool,
+        times: np.ndarray | None = None,
     ) -> np.ndarray:
         """Count the rows and return those to learn; the others, a share of the first read, are held out."""
         first = self.rows
@@ -107,20 +146,24 @@ class PathState(LifeCycle):
         held = rows[drawn]
         if held.size:
             own = np.ones(held.size) if weights is None else weights[held]
-            self.held.append((matrix.take(held), y[held], own))
+            timed = () if times is None else (times[held],)
+            self.held.append((matrix.take(held), y[held], own, *timed))
             self.n_held += held.size
+            while times is not None and self.n_held - len(self.held[0][1]) >= HELD_ROWS:
+                self.n_held -= len(self.held.pop(0)[1])
         return rows[~drawn]
 
     def drawn(self, first: int, n: int, before: int) -> np.ndarray:
         """Return which of n rows of a stream are held out, if ``before`` rows were held out before them."""
         drawn = uniform(self.learner.random_state, Purpose.VALIDATION, np.arange(first, first + n)) < self.share
-        return drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
+        is_open = self.half_life is not None  # old rows make room for new ones
+        return drawn if is_open else drawn & (np.cumsum(drawn) + before <= HELD_ROWS)
 
     def judge(self, rows: Rows) -> Judged:
         """Evaluate the iterates on rows before these are learned."""
         found = judged_before(self.learner, Unseen.of(self.learner, rows))
         if not self.share:
-            self.judged += found
+            self.add_judged(found, None if self.times is None else self.times.now)
         return found
 
     # ---- the models ------------------------------------------------------------------------------------------------
@@ -130,9 +173,13 @@ class PathState(LifeCycle):
         learner, found = self.learner, self.judged
         models = solved(learner, ends, self.polished)
         if self.held:
-            matrices, targets, weights = zip(*self.held, strict=True)
-            rows = stack(list(matrices)), np.concatenate(targets), np.concatenate(weights)
-            found = judged(learner, margins_by(learner.find(rows[0]), converted(ends)), *rows[1:])
+            matrices, *others = zip(*self.held, strict=True)
+            last = np.arange(max(self.n_held - HELD_ROWS, 0), self.n_held)
+            matrix, (y, weights, *times) = stack(list(matrices)), map(np.concatenate, others)
+            if len(last) < len(y):
+                matrix, y, weights = matrix.take(last), y[last], weights[last]
+            shares = None if not times else np.exp2((times[0][last] - times[0][-1]) / self.half_life)
+            found = judged(learner, margins_by(learner.find(matrix), converted(ends)), y, weights, shares)
         self.model = Path(learner.shell(), models, found.summary())
 
     def finished(self) -> PathState:

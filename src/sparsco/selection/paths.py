@@ -14,11 +14,12 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from ..data.rows import Matrix
-from ..estimators.fit_state import Phase, unchanged_on_error
+from ..estimators.life_cycle import Phase, unchanged_on_error
 from ..estimators.linear import LinearModel
 from ..estimators.margins import has_probabilities
 from ..estimators.parameters import check_parameters, refuse_polish, tolerance
 from ..estimators.passes import counted_rows, run_passes
+from ..estimators.row_times import checked_times
 from ..estimators.sklearn import SparseClassifier, as_estimator
 from ..estimators.views import NOT_FITTED, Shown, Viewed, under_way
 from ..util.progress import step, steps_shown
@@ -101,10 +102,11 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         chosen = path.model(alpha).shown()
         return chosen._replace(state=f"{state}; alpha={alpha:.4g} is chosen, {chosen.state.partition(';')[0]}")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, time: Any = None) -> Self:
         """Learn the models of all strengths from rows X and targets y, and return the path.
 
         ``offset`` has a number for each row that is added to its margin, such as the logarithm of an exposure.
+        ``time`` has the time of each row, for an estimator with ``half_life``.
         """
         with unchanged_on_error(self):
             learner: Any = as_estimator(self.new_learner())
@@ -113,15 +115,19 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             placed, codes, weights = learner.begin_rows(matrix, y, weights)
             self._begin(learner, self._share(len(y)))
             own = np.ones(len(y)) if weights is None else weights
+            given = checked_times(time, len(y), learner.half_life)
+            times = self._fit.row_times(weights, len(y), given)
             with steps_shown(type(self).__name__, learner.verbose):
-                learned = self._passes(learner, (matrix, y, weights), (placed, codes, own))
+                learned = self._passes(learner, (matrix, y, weights), (placed, codes, own), times)
                 self._fit.go_on(Phase.BATCH)
                 if tolerance(learner):
                     self._fit.polished = len(learned)
                     self._take_ends(polished(learner, placed, codes, own, learned))
         return self
 
-    def _passes(self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...]) -> np.ndarray:
+    def _passes(
+        self, learner: Any, given: tuple[Any, Any, Any], taken: tuple[Any, ...], times: np.ndarray | None
+    ) -> np.ndarray:
         """Learn the rows in passes, and return the numbers of the rows that were learned.
 
         ``given`` are the rows as the user gave them, ``taken`` the same rows in the form that runs take.
@@ -131,13 +137,20 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         def learn(order: np.ndarray, epoch: int) -> None:
             step(f"pass {epoch + 1} of {self.passes}, {learner.fit_state.examples:,} rows learned")
             pieces = [
-                (Unseen.of(learner, to_judge), rows) for to_judge, rows in self._fit.pieces(*given, order, epoch > 0)
+                (Unseen.of(learner, to_judge), rows)
+                for to_judge, rows in self._fit.pieces(*given, order, epoch > 0, times)
             ]
             learned.extend(rows for _, rows in pieces)
             if tolerance(learner):  # optima need a start for the largest strength only
                 pieces = first_rows(pieces, START_ROWS - learner.fit_state.examples)
-            found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, taken, epoch > 0)
-            self._fit.judged += Judged.beside(found)
+            judged_at = [float(times[rows[0]]) if unseen and times is not None else 0.0 for unseen, rows in pieces]
+            last = max((at for at, (unseen, _) in zip(judged_at, pieces, strict=True) if unseen), default=None)
+            shares = None
+            if times is not None and last is not None:
+                shares = np.exp2(np.minimum(np.array(judged_at) - last, 0.0) / self._fit.half_life).tolist()
+            how = taken, epoch > 0, times, shares
+            found = Threads(learner.n_jobs).map_in_turns("strengths", _learn_side, sides, pieces, *how)
+            self._fit.add_judged(Judged.beside(found), last)
 
         def is_done(epoch: int) -> bool:
             learner.n_iter_ += 1
@@ -148,13 +161,24 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             self.passes,
             learn,
             seed=learner.fit_state.runs[0].seed,
-            shuffle=learner.shuffle,
+            shuffle=learner.shuffle and times is None,
             is_done=is_done,
         )
         return np.sort(np.concatenate(learned))
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Learn the rows in their order, and return the path; the first call of a classifier must name all classes."""
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        offset: Any = None,
+        time: Any = None,
+    ) -> Self:
+        """Learn the rows in their order, and return the path; the first call of a classifier must name all classes.
+
+        ``time`` has the time of each row, for an estimator with ``half_life``.
+        """
         state = self.fit_state
         if state.phase is Phase.FINISHED:
             raise ValueError(state.ended)
@@ -167,9 +191,11 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
             self._fit.learner = learner
             matrix, y, weights = learner.check_rows(X, y, sample_weight, offset, reset=first, grows=True)
             named = iter([classes])
-            for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False):
-                self._fit.judged += judged_before(learner, Unseen.of(learner, to_judge))
-                self._take(matrix, y, weights, rows, False, next(named, None))
+            times = self._fit.row_times(weights, len(y), checked_times(time, len(y), learner.half_life))
+            for to_judge, rows in self._fit.pieces(matrix, y, weights, np.arange(len(y)), False, times):
+                at = None if times is None or not len(rows) else float(times[rows[0]])
+                self._fit.add_judged(judged_before(learner, Unseen.of(learner, to_judge)), at)
+                self._take(matrix, y, weights, rows, False, next(named, None), times=times)
         return self
 
     # ---- the chosen model ------------------------------------------------------------------------------------------
@@ -254,17 +280,28 @@ def _learn_side(
     pieces: list[tuple[Unseen | None, np.ndarray]],
     taken: tuple[Matrix, np.ndarray, np.ndarray],
     is_repeat_pass: bool,
+    times: np.ndarray | None,
+    shares: list[float] | None,
 ) -> Judged:
-    """Learn some strengths; return their figures on the rows that are evaluated before they are learned."""
+    """Learn some strengths; return their figures on the rows that are evaluated before they are learned.
+
+    Where old rows fade, ``shares`` is what the rows before each piece count.
+    """
     before = []
     for unseen, rows in pieces:
         before.append([] if unseen is None else unseen.margins(side))
-        side.fit_state.feed(*taken, rows, is_repeat_pass, side.n_jobs)
-    known = [(margins, unseen) for margins, (unseen, _) in zip(before, pieces, strict=True) if margins]
+        side.fit_state.feed(*taken, rows, is_repeat_pass, side.n_jobs, times)
+    counts = [1.0] * len(pieces) if shares is None else shares
+    known = [
+        (margins, unseen, np.full(len(unseen.y), count))
+        for margins, (unseen, _), count in zip(before, pieces, counts, strict=True)
+        if margins and unseen is not None
+    ]
     if not known:
         return Judged.nothing(len(side.strengths))
-    every, seen = zip(*known, strict=True)  # all at once, so that threads wait less for each other
+    every, seen, counted = zip(*known, strict=True)  # all at once, so that threads wait less for each other
     own = None if seen[0].weights is None else np.concatenate([unseen.weights for unseen in seen])
     margins = [np.concatenate(parts) for parts in zip(*every, strict=True)]
     with aside():
-        return judged(side, margins, np.concatenate([unseen.y for unseen in seen]), own)
+        y = np.concatenate([unseen.y for unseen in seen])
+        return judged(side, margins, y, own, None if shares is None else np.concatenate(counted))

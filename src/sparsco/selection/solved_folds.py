@@ -18,7 +18,7 @@ from ..engine.polish import BY_MODEL, polish
 from ..engine.polish_rows import RowsInMemory
 from ..engine.run import PILOT_ROWS
 from ..estimators.converted import Converted, described
-from ..estimators.fit_state import Phase
+from ..estimators.life_cycle import Phase
 from ..estimators.parameters import LEAST_RATIO, check_parameters, ratio_of, tolerance
 from ..estimators.part_names import named
 from ..estimators.passes import counted_rows

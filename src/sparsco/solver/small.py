@@ -169,7 +169,7 @@ def is_small(X: ByColumn, loss: Any) -> bool:
 
 
 class SmallSolver(ElasticNetSolver):
-    """Solutions of elastic nets for few rows and columns, without a linear term or offsets."""
+    """Solutions of elastic nets for few rows and columns, without a linear term."""
 
     def _prepare(self) -> None:
         d, n = self.X.d, self.X.n

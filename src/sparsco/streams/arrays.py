@@ -21,11 +21,11 @@ _EXAMPLES = 1 << 10
 
 
 class ArrayStream(Pieces):
-    """A stream of the rows of a dense array or a sparse matrix, with targets, weights and offsets of their length."""
+    """A stream of the rows of a dense array or a sparse matrix, with targets, weights, offsets and times of rows."""
 
     format, line = "arrays in memory", "row"
 
-    def __init__(self, X: Any, y: Any = None, weights: Any = None, offset: Any = None) -> None:
+    def __init__(self, X: Any, y: Any = None, weights: Any = None, offset: Any = None, time: Any = None) -> None:
         self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
         if self.X.ndim != 2:
             raise ValueError(f"source has {self.X.ndim} dimensions; it must have 2: one row per example.")
@@ -34,19 +34,20 @@ class ArrayStream(Pieces):
             raise ValueError(f"source has {self.X.shape[1]} columns; at most {MAX_FEATURES} are supported.")
         self.y = np.full(n, np.nan) if y is None else np.asarray(y)
         self.weights = None if weights is None else np.asarray(weights, np.float64)
-        self.offsets = None if offset is None else np.asarray(offset, np.float64)
+        self.offsets, self.times = (None if each is None else np.asarray(each, np.float64) for each in (offset, time))
         self.label_dtype = self.y.dtype
         if self.y.dtype.kind in "biufU":
             self.y = self.y.astype(object if self.y.dtype.kind == "U" else np.float64)
-        for name, array in (("y", self.y), ("weights", self.weights), ("offset", self.offsets)):
+        for name, array in (("y", self.y), ("weights", self.weights), ("offset", self.offsets), ("time", self.times)):
             if array is not None and array.shape != (n,):
                 raise ValueError(f"{name} has shape {array.shape}; it must be ({n},), one for each row.")
         if self.weights is not None and not np.all(fine := (self.weights >= 0.0) & (self.weights <= LARGEST)):
             at = int(np.argmin(fine))
             raise ValueError(f"weights: row {at + 1} has {self.weights[at]}; weights are finite and not negative.")
-        if self.offsets is not None and not np.all(fine := np.abs(self.offsets) <= LARGEST):
-            at = int(np.argmin(fine))
-            raise ValueError(f"offset: row {at + 1} has {self.offsets[at]}; offsets are finite and at most 1e75.")
+        for name, each in (("offset", self.offsets), ("time", self.times)):
+            if each is not None and not np.all(fine := np.abs(each) <= LARGEST):
+                at = int(np.argmin(fine))
+                raise ValueError(f"{name}: row {at + 1} has {each[at]}; {name}s are finite and at most 1e75.")
         if self.y.dtype.kind == "f" and np.isinf(self.y).any():
             raise ValueError(f"y: row {int(np.argmax(np.isinf(self.y))) + 1} has an infinite target.")
 
@@ -59,8 +60,11 @@ class ArrayStream(Pieces):
                 raise StreamError(f"{self.format}, {self._wild(start)}: {error}") from error
             y, weights = self.y[rows], None if self.weights is None else self.weights[rows]
             end = start + len(y)
-            offsets = None if self.offsets is None else self.offsets[rows]
-            parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d, offsets=offsets)
+            more: dict[str, Any] = {
+                "offsets": None if self.offsets is None else self.offsets[rows],
+                "times": None if self.times is None else self.times[rows],
+            }
+            parsed = Parsed(len(y), matrix.indptr, matrix.indices, matrix.data, y, weights, d=matrix.d, **more)
             yield Piece(parsed, self.format, {"offset": end}, end)
 
     def _wild(self, start: int) -> str:
@@ -76,16 +80,16 @@ class ArrayStream(Pieces):
 class NpzStream(ArrayStream):
     """A stream of a matrix written by ``scipy.sparse.save_npz``, or of an array ``X`` in an .npz file.
 
-    ``y``, ``weights`` and ``offset`` come from the same file if they are not given.
+    ``y``, ``weights``, ``offset`` and ``time`` come from the same file if they are not given.
     """
 
     labels_are = "an .npz file has them in an array y beside X, or beside data, indices, indptr, shape and format"
 
-    def __init__(self, files: Files, y: Any = None, weights: Any = None, offset: Any = None) -> None:
+    def __init__(self, files: Files, y: Any = None, weights: Any = None, offset: Any = None, time: Any = None) -> None:
         if len(files.paths) != 1 or files.paths[0] == STDIN:
             raise ValueError("an .npz file is read as a whole: give one, not a list, a pattern or standard input.")
         self.files, self.path = files, files.paths[0]
-        given = {"y": y, "weights": weights, "offset": offset}
+        given = {"y": y, "weights": weights, "offset": offset, "time": time}
         self.has_own = any(each is not None for each in given.values())
         try:
             with np.load(self.path, allow_pickle=False) as held:

@@ -38,7 +38,7 @@ _PAGE = 4096
 _LINE = 64
 _REGIONS, _LANES = 4, 64
 """The regions and lanes of a checksum."""
-_FIELDS = ("indptr", "indices", "data", "y", "weights", "offsets", "tags", "tag_ends")
+_FIELDS = ("indptr", "indices", "data", "y", "weights", "offsets", "times", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
@@ -142,6 +142,7 @@ class CacheStream(Stream):
             block["position"],
             block["read"],
             offsets=held.get("offsets"),
+            times=held.get("times"),
         )
 
 
@@ -193,9 +194,8 @@ class Writer:
             codes = [-1 if label is None else self._labels.setdefault(label, len(self._labels)) for label in y]
             y = np.array(codes, np.int64)
         arrays = {"indptr": chunk.indptr, "indices": chunk.indices, "data": chunk.data, "y": y}
-        arrays |= {
-            name: each for name, each in (("weights", chunk.weights), ("offsets", chunk.offsets)) if each is not None
-        }
+        by_row = ("weights", chunk.weights), ("offsets", chunk.offsets), ("times", chunk.times)
+        arrays |= {name: each for name, each in by_row if each is not None}
         if chunk.tags is not None:
             raw = [tag.encode("utf-8", "surrogateescape") for tag in chunk.tags]
             arrays["tags"] = np.frombuffer(b"".join(raw), np.uint8)
@@ -260,16 +260,16 @@ class Writer:
 
 def joined(chunks: list[Chunk]) -> Chunk:
     """Return several chunks as one."""
-    indptr, indices, data, _, _ = stack([chunk.matrix for chunk in chunks])
-    last = chunks[-1]
+    (indptr, indices, data, _, _), last = stack([chunk.matrix for chunk in chunks]), chunks[-1]
     weights = column_of([(chunk.rows, chunk.weights) for chunk in chunks], 1.0)
     offsets = column_of([(chunk.rows, chunk.offsets) for chunk in chunks], 0.0)
+    times = column_of([(chunk.rows, chunk.times) for chunk in chunks], np.nan)
     tags = None
     if any(chunk.tags is not None for chunk in chunks):
         tags = [tag for chunk in chunks for tag in (chunk.tags or [""] * chunk.rows)]
     y = np.concatenate([chunk.y for chunk in chunks])
     rest = y, weights, tags, chunks[0].first, last.position, last.read
-    return Chunk(indptr, indices, data, last.d, *rest, offsets=offsets)
+    return Chunk(indptr, indices, data, last.d, *rest, offsets=offsets, times=times)
 
 
 class CachedStream(Stream):

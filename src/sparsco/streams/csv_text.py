@@ -166,7 +166,7 @@ class CsvStream(TextStream, Tabular):
         """Return the type that a column is read with: numbers are parsed here, everything else stays text."""
         found = self.decided
         kinds = {each.name: each.kind for each in found.columns}
-        kinds |= {found.target: found.target_kind, found.weight: NUMBERS, found.offset: NUMBERS}  # type: ignore[dict-item]
+        kinds |= {found.target: found.target_kind, found.weight: NUMBERS, found.offset: NUMBERS, found.time: NUMBERS}  # type: ignore[dict-item]
         if kinds.get(name) in (NUMBERS, BOOLEAN) and name in self._booleans:
             return self._arrow.bool_()
         return self._arrow.float64() if kinds.get(name) == NUMBERS else self._arrow.string()

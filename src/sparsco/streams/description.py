@@ -117,7 +117,7 @@ class Description(NamedTuple):
     """The columns of a table, their roles, and how the names of features become columns of a model.
 
     ``columns`` has the features and the ignored columns in the order of the table; ``target``, ``weight``, ``tag`` and
-    ``offset`` name the columns with another role.
+    ``offset`` and ``time`` name the columns with another role.
     """
 
     columns: tuple[Column, ...]
@@ -133,6 +133,7 @@ class Description(NamedTuple):
     offset: str | None = None
     logs_offset: bool = False
     """Whether the offset is the logarithm of its column, such as an exposure."""
+    time: str | None = None
 
     @property
     def features(self) -> list[Column]:
@@ -141,8 +142,8 @@ class Description(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns that are read: features, target, weight, tag and offset."""
-        roles = (self.target, self.weight, self.tag, self.offset)
+        """Return the names of the columns that are read: features, target, weight, tag, offset and time."""
+        roles = (self.target, self.weight, self.tag, self.offset, self.time)
         return [*(column.name for column in self.features), *(name for name in roles if name is not None)]
 
     @property
@@ -153,6 +154,8 @@ class Description(NamedTuple):
     def lines(self) -> list[str]:
         """Return a line for each column; of very many columns the first ones and the numbers of the others."""
         found = [column.line() for column in self.columns[:_MOST_LINES]]
+        if self.offset is not None:
+            found.insert(0, f"{self.offset}: offset" + ", its logarithm" * self.logs_offset)
         rest = [column.kind for column in self.columns[_MOST_LINES:]]
         if rest:
             counts = ", ".join(f"{rest.count(kind):,} {kind}" for kind in dict.fromkeys(rest))
@@ -170,13 +173,13 @@ class Description(NamedTuple):
     def only(self, names: Iterable[str] | None, labelled: bool = True) -> Description:
         """Return the description of the columns that features of these names come from; None stands for all names.
 
-        Without ``labelled`` rows need no target.
+        Without ``labelled`` rows need no target.  They need no time in any case.
         """
         columns = self.features
         if names is not None:
             used = {part for name in names for part in _possible_columns(name)}
             columns = [column for column in columns if column.name in used or column.kind == TEXT]
-        return self._replace(columns=tuple(columns), target=self.target if labelled else None)
+        return self._replace(columns=tuple(columns), target=self.target if labelled else None, time=None)
 
     def learned(self, names: Collection[str]) -> Description:
         """Return the description with what the training has seen, by the names of all its features."""

@@ -13,6 +13,7 @@ import select
 import stat
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,7 +58,7 @@ class Growing(Files):
         """The bytes that have arrived behind the last block."""
         self._file = self._offset = 0
         """The number of the file, and the end of the last block in it."""
-        self._read: list[_Read] = []
+        self._read: deque[_Read] = deque()
 
     def identity(self) -> list[dict[str, Any]]:
         return [{"path": path if path == STDIN else os.path.abspath(path)} for path in self.paths]
@@ -158,7 +159,7 @@ class Growing(Files):
         """Drop all that is only needed to go on from a place before this one."""
         at = _numbers(place)
         while self._read and (self._read[0].file, self._read[0].end) < at:
-            self._read.pop(0)
+            self._read.popleft()
 
     def state(self, place: Position) -> dict[str, Any]:
         """Return what another process needs to go on from a place, in types that an archive has."""

@@ -73,7 +73,12 @@ class JsonStream(TextStream, Tabular):
         types = dict(zip(found.schema.names, found.schema.types, strict=True))
         self.known = described = self.describe(found.schema.names, lambda: types, self.files.name(0))
         kinds: dict[Any, str] = {each.name: each.kind for each in described.columns}
-        kinds |= {described.target: described.target_kind, described.weight: NUMBERS, described.offset: NUMBERS}
+        kinds |= {
+            described.target: described.target_kind,
+            described.weight: NUMBERS,
+            described.offset: NUMBERS,
+            described.time: NUMBERS,
+        }
         self._types = {name: self._type(type, kinds.get(name)) for name, type in types.items()}
         first = self._read(sample, self._types) if self.given is None else ""
         self.known = self.decide(described, None if isinstance(first, str) else first)

@@ -27,6 +27,7 @@ class Parsed(NamedTuple):
     names_of: NamesOf | None = None
     error: tuple[int, str] | None = None
     offsets: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     @classmethod
     def none(cls, error: tuple[int, str] | None = None) -> Parsed:
@@ -128,7 +129,7 @@ class Pieces(Stream):
                 first, row = row, row + len(parsed.y)
                 position = {"place": place, "row": row, "line": line, "d": d}
                 rest = parsed.y, parsed.weights, parsed.tags, first, position, read
-                yield Chunk(indptr, indices, data, d, *rest, offsets=parsed.offsets)
+                yield Chunk(indptr, indices, data, d, *rest, offsets=parsed.offsets, times=parsed.times)
 
     def _placed(self, parsed: Parsed) -> tuple[Any, int]:
         """Return CSR arrays and the number of features; called in order, since features may be added."""

@@ -41,6 +41,8 @@ class Chunk(NamedTuple):
     """The numbers of the rows in the source, where the stream is shuffled."""
     offsets: np.ndarray | None = None
     """The offset of each row, which is added to its margin; None if all are zero."""
+    times: np.ndarray | None = None
+    """The time of each row, by which old rows fade; None if rows have none."""
 
     @property
     def rows(self) -> int:

@@ -136,6 +136,7 @@ class Shuffled(Stream):
                 read * behind // (total or n),
                 numbers[rows],
                 None if chunk.offsets is None else chunk.offsets[rows],
+                None if chunk.times is None else chunk.times[rows],
             )
 
 

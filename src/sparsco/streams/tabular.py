@@ -35,7 +35,7 @@ from .features import Hashed, Vocabulary, encoder
 from .parsed import Parsed, Pieces
 from .protocol import Chunk, Position, StreamError
 
-ROLES = ("target", "weight", "tag", "offset")
+ROLES = ("target", "weight", "tag", "offset", "time")
 """The roles of columns that are not features."""
 TARGETS = ("target", "label", "y", "class")
 """The names of columns that are the target by default."""
@@ -71,6 +71,7 @@ class Tabular(Pieces):
         weight: str | None = None,
         tag: str | None = None,
         offset: str | None = None,
+        time: str | None = None,
         schema: Mapping[str, str] | None = None,
         text: str | Sequence[str] | Mapping[str, TextSpec] = (),
         text_options: Mapping[str, Any] | None = None,
@@ -89,7 +90,7 @@ class Tabular(Pieces):
             spelled(name, word)
         texts = [text] if isinstance(text, str) else list(text)
         self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
-        self.offset = offset
+        self.offset, self.time = offset, time
         self.text_spec, self.told = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
         self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing, self.given = list(optional), missing, description
@@ -106,6 +107,8 @@ class Tabular(Pieces):
             given["text"] = [self.text_spec.settings(), {name: spec.settings() for name, spec in self.told.items()}]
         if self.offset is not None:
             given["offset"] = self.offset
+        if self.time is not None:
+            given["time"] = self.time
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
     @property
@@ -148,6 +151,8 @@ class Tabular(Pieces):
             description = description._replace(weight=None)
         if "tag" in self.optional and description.tag not in self.columns:
             description = description._replace(tag=None)
+        if description.time not in self.columns:  # what has learned rows with times asks for them itself
+            description = description._replace(time=None)
         roles = [(f"the {role}", getattr(description, role)) for role in ROLES]
         for role, name in [*roles, *(("a feature of the model", each.name) for each in description.features)]:
             if name is not None and self.columns.count(name) != 1:
@@ -168,7 +173,7 @@ class Tabular(Pieces):
         weight = None if "weight" in self.optional and weight not in types else weight
         tag = None if "tag" in self.optional and tag not in types else tag
         offset, logs_offset = offset_column(self.offset, types)
-        roles = [("target", target), ("weight", weight), ("tag", tag), ("offset", offset)]
+        roles = [("target", target), ("weight", weight), ("tag", tag), ("offset", offset), ("time", self.time)]
         for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
                 there = listed(list(types), 20)
@@ -182,7 +187,7 @@ class Tabular(Pieces):
             kind = spelled(target, schema[target])[0] if target in schema else kind_of(types[target])
             kind = NUMBERS if kind == BOOLEAN else kind
         no_number, no_category = self.marks or (NO_NUMBER, NO_CATEGORY)
-        rest: dict[str, Any] = {"offset": offset, "logs_offset": logs_offset}
+        rest: dict[str, Any] = {"offset": offset, "logs_offset": logs_offset, "time": self.time}
         if isinstance(self.encoder, Hashed):
             rest |= {"hash_bits": self.encoder.bits, "seed": self.encoder.seed, "signed": self.encoder.signed}
         return Description(columns, target, kind, weight, tag, tuple(no_number), tuple(no_category), **rest)
@@ -234,12 +239,13 @@ class Tabular(Pieces):
             offsets = None
             if found.offset is not None:
                 offsets = offsets_of(_required(cells(found.offset), found.offset, found), found)
+            times = None if found.time is None else _required(cells(found.time), found.time, found)
         except CellError as wrong:
             return Parsed.none((wrong.row + 1, wrong.sentence))
         tags = None
         if found.tag is not None:
             tags = ["" if tag is None else str(tag) for tag in cells(found.tag).to_pylist()]
-        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of, offsets=offsets)
+        return Parsed(lines, indptr, keys, values, y, weights, tags, names_of=names_of, offsets=offsets, times=times)
 
     def _targets(self, column: Any, found: Description) -> np.ndarray:
         name = str(found.target)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..util.atomic_files import clear_remains
 from ..util.notices import warn
@@ -85,3 +90,13 @@ class Checkpoints(NamedTuple):
     def exist(self) -> bool:
         """Return whether there is a checkpoint."""
         return any(path.exists() for path in (self.newest, self.path, self.previous))
+
+
+def hash_of(settings: Mapping[str, Any], others: tuple[Any, ...], under_way: list[int], more: str) -> str:
+    """Return a hash of the parameters of a training run, to compare with that in a checkpoint.
+
+    ``half_life`` counts where it is set, so that checkpoints of before still fit.
+    """
+    given = sorted((name, value) for name, value in settings.items() if name != "half_life" or value is not None)
+    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
+        return hashlib.sha256((repr((*others, given, under_way)) + more).encode()).hexdigest()

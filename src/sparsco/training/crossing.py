@@ -10,7 +10,7 @@ import numpy as np
 from ..data.cross_rules import EVERY, MOST_PARENTS, Cross, cross_of
 from ..data.crosses import Crossed, Naming
 from ..estimators.crossing import has_births
-from ..estimators.fit_state import Phase
+from ..estimators.life_cycle import Phase
 from ..estimators.linear import LinearModel
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream
@@ -76,11 +76,11 @@ class Crossing:
         if has_births(_features_of(model)):
             model.bear_crosses()
 
-    def remark(self, model: Any, notes: list[str], warnings: list[str]) -> None:
-        """Add notes on the crosses of a model, and warn of words that stood for no feature."""
-        features = _features_of(model)
+    def notes_on(self, model: Any) -> list[str]:
+        """Return notes on the crosses of a model: how many there are, and how many collide."""
+        features, notes = _features_of(model), list[str]()
         if features is None:
-            return
+            return notes
         crosses, rules = len(features) - len(features.parents), listed(features.asked.spelled())
         if features.asked.birth:
             born = int(np.count_nonzero(features.born))
@@ -93,7 +93,13 @@ class Crossing:
                 f"crosses are hashed: {used:,} of {len(features.clashes):,} columns are in use, and {several:,} of "
                 f"them hold more than one cross ({100.0 * several / max(used, 1):.2g}%)"
             )
-        absent = [word for word in features.unmatched() if word != EVERY]
+        return notes
+
+    def remark(self, model: Any, notes: list[str], warnings: list[str]) -> None:
+        """Add notes on the crosses of a model, and warn of words that stood for no feature."""
+        notes += self.notes_on(model)
+        features = _features_of(model)
+        absent = [] if features is None else [word for word in features.unmatched() if word != EVERY]
         if absent:
             warnings.append(f"cross names {listed(absent)}, which stood for no feature of any row: check the spelling.")
             warn(warnings[-1])

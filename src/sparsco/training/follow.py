@@ -25,13 +25,14 @@ from ..jit.memory import padded
 from ..streams import open_growing
 from ..streams.files import Block
 from ..streams.growing import Growing
-from ..streams.protocol import Chunk
+from ..streams.protocol import Chunk, Position
 from ..streams.text import TextStream
 from ..util.atomic_files import sole_writer
 from ..util.notices import warn
 from ..util.progress import Live
 from . import model_files
 from .checkpoints import Checkpoints
+from .crossing import Crossing
 from .inspection import summary
 from .labelled_rows import LabelledRows, by_name, describe, is_keyed, reader_of
 from .results import Report, StoppedError, Trained
@@ -65,6 +66,9 @@ def follow(
     save_state: bool = False,
     stop: Callable[[], bool] = bool,
     report: Callable[[Report], object] = lambda report: None,
+    cross: Any = None,
+    birth: Any = None,
+    cross_bits: int | None = None,
     **options: Any,
 ) -> Trained:
     """Learn a text file while it grows, or standard input, and publish the model again and again.
@@ -100,6 +104,8 @@ def follow(
         A function that is called now and then; the run ends, with a last model, when it returns True.
     report : callable
         A function that gets a :class:`~sparsco.training.results.Report` after each model.
+    cross, birth, cross_bits : optional
+        As for :func:`sparsco.train`.  Crosses are born at 1024, 2048, 4096, ... rows.
 
     Returns
     -------
@@ -127,7 +133,8 @@ def follow(
     """
     _check_intervals(publish_rows, publish_seconds, idle_exit)
     path = Path(path)
-    run = Following(model, {**(reader or {}), **options}, classes, dict(settings or {}))
+    reader = {**(reader or {}), **options}
+    run = Following(model, reader, classes, dict(settings or {}), Crossing(cross, birth, cross_bits, reader))
     run.path, run.save_state, run.stop, run.idle_exit, run.report = path, save_state, stop, idle_exit, report
     run.live = Live()
     run.checkpoints = checkpoints or Checkpoints(path.with_name(path.name + ".checkpoint"))
@@ -195,10 +202,13 @@ class Following(Training):
     publishing: Schedule
     """When models are due."""
 
-    def __init__(self, model: Any, reader: dict[str, Any], classes: Any, settings: dict[str, Any]) -> None:
-        super().__init__(model, 1, False, reader, classes, settings)
+    def __init__(
+        self, model: Any, reader: dict[str, Any], classes: Any, settings: dict[str, Any], crossing: Crossing
+    ) -> None:
+        super().__init__(model, 1, False, reader, classes, settings, crossing)
         self.asked = f"follow {self.asked}"
-        self.drift = DriftTest()
+        self.drift, self.models = DriftTest(), 0
+        """The test of whether the loss has risen, and the number of classes by then."""
         self.held: list[LabelledRows] = []
         """The rows of a group that is not complete."""
         self.lately = np.zeros(3)
@@ -243,7 +253,7 @@ class Following(Training):
         if first := self.files.first:  # what the columns of a table are was decided by these lines
             self.stream.prepare(Block(padded(first), 0, len(first), len(first)))
         super()._restore(content)
-        self.drift, self.warnings = content["drift_test"], content["warnings"]
+        self.drift, self.models, self.warnings = (content[name] for name in ("drift_test", "models", "warnings"))
         if not is_there:
             position = self.behind[0] or {"row": 0, "line": 0, "d": 0}
             self.behind = position | {"place": {"file": source["file"] + 1, "offset": 0}}, self.row
@@ -251,6 +261,9 @@ class Following(Training):
                 f"{self.files.name(0)} was replaced or truncated while it was not followed, and what followed row "
                 f"{self.row:,} is not in its folder: rows may be missing; reading goes on at the beginning."
             )
+        if self.files.is_input:
+            end = source["offset"] + len(source["text"])
+            warn(f"standard input was read up to byte {end}: what comes now is taken as what follows.")
         self.keeping.row, self.reported = self.row, (time.monotonic(), self.row)
         self.publishing.row = self.row - JUDGED  # the model of this row may not have been written
 
@@ -294,6 +307,7 @@ class Following(Training):
                 at, missing = at + n, missing - n
                 if not missing:
                     self.behind = here if at < chunk.rows else (position, first + chunk.rows)
+                    self.files.forget(self._place())
                     group, self.held, missing = LabelledRows.joined(self.held), [], JUDGED
                     yield group
             first += chunk.rows
@@ -316,12 +330,13 @@ class Following(Training):
             while rows < PILOT_ROWS and (chunk := next(chunks, None)) is not None:
                 first.append(chunk)
                 rows += chunk.rows
-            if rows < PILOT_ROWS:  # when the run is resumed, more rows will decide
+            self.is_sealed = rows < PILOT_ROWS
+            if self.is_sealed and rows:  # when the run is resumed, more rows will decide
                 self.files.first = b""
                 self.checkpoint()
-                self.is_sealed = True
             if rows:
                 self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS)
                 self.notes += self.stream.remarks()
             yield from first
         yield from chunks
@@ -346,7 +361,12 @@ class Following(Training):
         """Do nothing: a log comes in the order of time."""
 
     def _judge(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None) -> None:
-        found = self.model.judge_rows(matrix, y) if self.model.__sklearn_is_fitted__() else None
+        found = None
+        if self.model.__sklearn_is_fitted__():
+            models = len(self.model.classes_) if self.model.classifies else 1
+            if models != self.models:  # the loss of another number of classes cannot be compared
+                self.models, self.drift = models, self.drift.anew()
+            found = None if self.model.classifies and models < 2 else self.model.judge_rows(matrix, y)
         if found is not None:
             scale = np.ones(len(y)) if weights is None else weights
             sums = np.array([scale.sum(), *((scale * each).sum() for each in found)])
@@ -360,11 +380,13 @@ class Following(Training):
     def _in_words(self, drift: Drift) -> str:
         """Return what has been found, how sure it is, and what to do, in one sentence."""
         half_life = self.model.settings().get("half_life")
-        shorter = max(JUDGED, drift.rows_before // 8) if half_life is None else float(half_life) / 4.0
+        shorter = max(1000.0, drift.rows_before / 8.0) if half_life in (None, np.inf) else float(half_life) / 4.0
+        rounded = f"{float(f'{shorter:.2g}'):.0f}"
         return (
-            f"drift by row {self.row:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} before they "
-            f"were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of means, level "
-            f"{LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life {shorter:.2g}."
+            f"drift by row {self.row + JUDGED:,}: the last {drift.rows:,} rows had a mean loss of {drift.loss:.4g} "
+            f"before they were learned, the {drift.rows_before:,} rows before them {drift.loss_before:.4g} (test of "
+            f"means, level {LEVEL:.0%} for the whole stream); to forget old rows faster, train with --half-life "
+            f"{rounded}."
         )
 
     def _tell(self, sentence: str) -> None:
@@ -395,11 +417,14 @@ class Following(Training):
             self.checkpoints.write(self._content())
 
     def _content(self) -> dict[str, Any]:
-        position, _ = self.behind
-        place = {} if position is None else position["place"]
-        self.files.forget(place)
-        own = {"source": self.files.state(place), "drift_test": self.drift, "warnings": self.warnings}
+        source = self.files.state(self._place())
+        own = {"source": source, "drift_test": self.drift, "models": self.models, "warnings": self.warnings}
         return super()._content() | own
+
+    def _place(self) -> Position:
+        """Return the place in the log from which a resumed run reads on."""
+        position, _ = self.behind
+        return {} if position is None else position["place"]
 
     def _publish(self) -> None:
         """Write the model, which does not change what is learned next, and report."""
@@ -421,7 +446,8 @@ class Following(Training):
         self.reported, self.lately, self.published = (now, self.row), np.zeros(3), self.row
 
     def _trained(self) -> Trained:
-        return Trained(self.model, self.stream, self.table, self.row, self._elapsed(), self.notes, self.warnings)
+        notes = self.notes + self.crossing.notes_on(self.model)
+        return Trained(self.model, self.stream, self.table, self.row, self._elapsed(), notes, self.warnings)
 
 
 def _means(sums: np.ndarray, classifies: bool) -> tuple[float, float]:

@@ -68,6 +68,8 @@ def summary(trained: Trained) -> dict[str, Any]:
     metrics = [model["metric"] for each in report["converted"] for model in each.get("chosen", ())]
     if metrics:
         found["chosen"]["metric"] = ", ".join(dict.fromkeys(metrics))
+    if "half_life" in report:
+        found["chosen"]["half_life"] = f"{report['half_life']:g}"
     polished = [each["polish"] for each in report["converted"] if "polish" in each]
     if polished:
         passes = sum(each["passes"] for each in polished)
@@ -172,7 +174,8 @@ def method(chosen: Mapping[str, str]) -> str:
     if "metric" in chosen:
         names[-1] += f" ({chosen['metric']})"
     numbers = re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", chosen.get("penalty", ""))
-    return "method: " + ", ".join([*names, numbers])
+    fades = [f"half_life={chosen['half_life']}"] if "half_life" in chosen else []
+    return "method: " + ", ".join([*names, numbers, *fades])
 
 
 def figures(found: Mapping[str, float]) -> str:

@@ -15,9 +15,10 @@ from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Keyed, Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, unlabelled
+from ..streams.tabular import ROLES
 from ..streams.texts import LabelledTexts
 
-IN_DESCRIPTION = ("target", "weight", "tag", "offset", "schema", "missing", "missing_values", "text", "text_options")
+IN_DESCRIPTION = (*ROLES, "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
 FEW_CLASSES, MANY_CLASSES = 10, 100
 
@@ -32,11 +33,13 @@ class LabelledRows(NamedTuple):
     """The numbers of the rows in the source, if they are in another order."""
     offsets: np.ndarray | None = None
     """The offset of each row; None if all are zero."""
+    times: np.ndarray | None = None
+    """The time of each row; None if rows have none."""
 
     @classmethod
     def of(cls, chunk: Chunk) -> LabelledRows:
         """Return all rows of a chunk."""
-        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers, chunk.offsets)
+        return cls(chunk.matrix, chunk.y, chunk.weights, chunk.numbers, chunk.offsets, chunk.times)
 
     def cut(self, start: int, stop: int) -> LabelledRows:
         """Return rows start, ..., stop - 1; nothing is copied."""
@@ -51,14 +54,22 @@ class LabelledRows(NamedTuple):
         """Return the rows of several parts, one below the other."""
         weights = column_of([(part.rows, part.weights) for part in parts], 1.0)
         offsets = column_of([(part.rows, part.offsets) for part in parts], 0.0)
+        times = column_of([(part.rows, part.times) for part in parts], np.nan)
         numbers = [part.numbers for part in parts if part.numbers is not None]
         rows = stack([part.matrix for part in parts]), np.concatenate([part.y for part in parts]), weights
-        return cls(*rows, np.concatenate(numbers) if numbers else None, offsets)
+        return cls(*rows, np.concatenate(numbers) if numbers else None, offsets, times)
 
     @property
     def rows(self) -> int:
         """Return the number of rows."""
         return len(self.y)
+
+
+def checked_half_life(half_life: Any, reader: Mapping[str, Any]) -> Any:
+    """Return the half-life, None for an infinite one; raise a ValueError for a column of times without one."""
+    if half_life is None and reader.get("time") is not None:
+        raise ValueError("time has no effect without half_life: set half_life (--half-life), or leave time out.")
+    return None if half_life == np.inf else half_life
 
 
 def are_classes(distinct: np.ndarray) -> bool:

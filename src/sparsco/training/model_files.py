@@ -30,8 +30,8 @@ from ..data.crosses import Crossed
 from ..data.slots import Names
 from ..error_control.scores import StabilityPaths
 from ..estimators.converted import Converted, by_names, with_promise
-from ..estimators.fit_state import Phase
 from ..estimators.held_out import is_by_row
+from ..estimators.life_cycle import Phase
 from ..estimators.linear import LinearModel
 from ..estimators.tasks import LinearClassifier
 from ..inference.record import Intervals
@@ -177,8 +177,7 @@ def going_on(content: dict[str, Any], path: str | Path) -> Any:
 def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name: bool = False) -> dict[str, Any]:
     """Return the fields of the file format for a model."""
     _refuse_others(model)
-    model.convert_with_sizes()
-    solved = model.convert_with_columns()
+    solved = model.convert_with_columns(sizes=True)
     features, is_classifier = model.fit_state.features, model.classifies
     used = np.unique(features.to_columns(solved.used))
     every: Any = names or {}
@@ -192,8 +191,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
     places, labels, crosses = used, by_names({} if kind == "names" else every), None
     if isinstance(features, Crossed):
-        crosses, width = features.stored(used), 1 << 62
-        places = crosses.pop("numbers")
+        (places, crosses), width = features.stored(used), 1 << 62
         every = dict(zip(places.tolist(), features.called(used), strict=True))
     elif by_name or kind == "names":
         unnamed = [column for column in used.tolist() if column not in every]

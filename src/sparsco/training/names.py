@@ -133,6 +133,10 @@ state/swept-block             optimizers.mirror_descent:SweptBlock
 state/means                   problem.state:Means
 state/gradient-phase          conversions.gradient_phase:FixedPoint
 state/reservoir               conversions.reservoir:Reservoir
+state/fading-reservoir        conversions.fading_sample:FadingReservoir
+state/row-times               estimators.row_times:RowTimes
+state/memory                  problem.fading:Memory
+state/fading                  problem.fading:Fading
 state/reservoir-table         conversions.reservoir:_Table
 state/sample                  conversions.reservoir:Sample
 state/sample-rows             conversions.reservoir:SampleRows

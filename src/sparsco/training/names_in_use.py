@@ -29,11 +29,13 @@ class NamesInUse:
         found.recall(names or {})
         return found
 
-    def forget(self, model: Any, stream: Stream, end: int, row: int) -> None:
+    def forget(self, model: Any, stream: Stream, end: int, row: int, order: str = "") -> None:
         """Forget the names that no feature in use has; the chunk up to row ``end`` has come, ``row`` are learned.
 
-        Names of chunks that are not learned yet are kept.
+        Names of chunks that are not learned yet are kept; if rows are shuffled, that may be all of them.
         """
+        if order.startswith("shuffled"):
+            return
         self._ends.append(end)
         while self._ends and self._ends[0] <= row:
             self._ends.popleft()

@@ -11,9 +11,7 @@ the same bits as one that was not.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import numbers
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -24,6 +22,7 @@ from ..data.progressive import JUDGED, next_mark
 from ..data.row_order import RowOrder
 from ..data.rows import Matrix
 from ..engine.run import PILOT_ROWS
+from ..estimators.row_times import ROWS_COME_ONCE
 from ..estimators.tasks import LinearClassifier, LinearRegressor, as_numbers
 from ..streams import Chunk, Stream, StreamError, open_stream
 from ..streams.files import changed, files_of
@@ -33,9 +32,19 @@ from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
 from . import model_files
 from .all_features import AllFeatures, all_features
-from .checkpoints import Checkpoints
+from .checkpoints import Checkpoints, hash_of
 from .crossing import Crossing
-from .labelled_rows import LabelledRows, are_classes, by_name, check_labels, describe, first_classes, labels, targets_of
+from .labelled_rows import (
+    LabelledRows,
+    are_classes,
+    by_name,
+    check_labels,
+    checked_half_life,
+    describe,
+    first_classes,
+    labels,
+    targets_of,
+)
 from .names_in_use import NamesInUse
 from .results import Line, StoppedError, Trained
 
@@ -76,7 +85,7 @@ def train(
         The number of passes over the rows.
     shuffle : bool
         If True, every pass reads the rows in a random order of its own, if they fit into memory or are cached
-        (docs/files.md).  Rows of standard input and of iterators keep their order.
+        (docs/files.md).  Standard input, iterators and rows with ``half_life`` keep their order.
     reader : dict, optional
         Options of :func:`sparsco.open_stream`.  They may also be given by name: ``train(frame, target="income")``.
     classes : list, "any" or None
@@ -168,11 +177,9 @@ class Training:
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
         self.names_in_use = NamesInUse(settings)
+        self.half_life = checked_half_life(settings.get("half_life"), reader)
         under_way = [] if model is None else model.fit_state.fingerprint()
-        with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-            asked = repr((passes, shuffle, sorted(reader.items()), classes, sorted(settings.items()), under_way))
-            asked += self.crossing.asked
-        self.asked = hashlib.sha256(asked.encode()).hexdigest()
+        self.asked = hash_of(settings, (passes, shuffle, sorted(reader.items()), classes), under_way, crossing.asked)
         """A hash of the parameters, to compare with that in a checkpoint."""
         seed = settings.get("random_state")
         self.seed = seed if isinstance(seed, int) else 0
@@ -188,9 +195,7 @@ class Training:
         """The order in which rows are read."""
         self.identity: Any = None
         """The identity of the source at the beginning."""
-        self.table: list[Line] = []
-        self.notes: list[str] = []
-        self.warnings: list[str] = []
+        self.table, self.notes, self.warnings = list[Line](), list[str](), list[str]()
         self.features = AllFeatures()
         """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
@@ -259,6 +264,8 @@ class Training:
         calibrate = self.settings.get("calibrate", False) if self.model is None else self.model.calibrate
         if self.passes > 1 and calibrate:
             raise ValueError("calibrate holds rows out in one pass only: set passes to 1.")
+        if self.passes > 1 and self.half_life is not None:
+            raise ValueError(ROWS_COME_ONCE)
         if self.epoch == self.row == 0:
             settings = self.settings if self.model is None else self.model.settings()
             self.features = all_features(self.stream, settings.get("feature_groups"), self._reading)
@@ -289,7 +296,7 @@ class Training:
     def _warn_of_order(self) -> None:
         """Warn if rows are not in random order, since the first rows and progressive figures may then mislead."""
         found = self.row_order.sentence() if self.row_order is not None and self.rows > PILOT_ROWS else ""
-        if not found:
+        if not found or self.half_life is not None:
             return
         advice = order_advice(self.order, self.stream.repeatable, self.shuffle)
         self.warnings.append(
@@ -323,8 +330,7 @@ class Training:
             while at < chunk.rows:
                 row, mark = first + at, next_mark(self.row) if self.epoch == 0 else 1 << 62
                 n = min(chunk.rows - at, (mark if row < mark else mark + JUDGED) - row, _PIECE)
-                part = rows.cut(at, at + n)
-                at += n
+                part, at = rows.cut(at, at + n), at + n
                 if row < mark:
                     yield part, False
                     continue
@@ -333,8 +339,7 @@ class Training:
                     yield LabelledRows.joined(held), True
                     held, self.behind = [], here
             first += chunk.rows
-            if not self.order.startswith("shuffled"):
-                self.names_in_use.forget(self.model, self.stream, first, self.row)
+            self.names_in_use.forget(self.model, self.stream, first, self.row, self.order)
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
             yield LabelledRows.joined(held), True
@@ -362,7 +367,7 @@ class Training:
         The source must not have changed.
         """
         self._check_source()
-        if self.shuffle and self.stream.repeatable:
+        if self.shuffle and self.stream.repeatable and self.half_life is None:
             shuffled = Shuffled(self.stream, self.seed, self._reading)
             for chunk in shuffled.chunks(position, number):
                 self.order = shuffled.order
@@ -410,6 +415,7 @@ class Training:
             is_repeat_pass=self.epoch > 0,
             columns=self.stream.hashed_to,
             names=self.features.names,
+            times=part.times,
             **self.crossing.options(self.stream, self.model),
         )
         self.row += part.rows

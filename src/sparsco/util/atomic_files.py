@@ -57,9 +57,13 @@ def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
             sync_folder(path.parent)
 
 
+class LockedError(ValueError):
+    """An error for a file that another process writes."""
+
+
 @contextlib.contextmanager
 def sole_writer(path: str | Path) -> Iterator[None]:
-    """Hold the lock of a file that one process writes again and again; raise a ValueError if another process has it.
+    """Hold the lock of a file that one process writes again and again; raise a LockedError if another process has it.
 
     The lock is on a file NAME.lock beside it, and ends with the process, in any way.  Without locks (Windows, some
     network folders) nothing is held.
@@ -73,7 +77,7 @@ def sole_writer(path: str | Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise ValueError(f"another process writes {path}: end it, or name another file.") from None
+            raise LockedError(f"another process writes {path}: end it, or name another file.") from None
         except OSError:  # a network folder without locks
             pass
         if _is_there(handle, name):

@@ -31,6 +31,7 @@ COMPILED = (
     "solver/row_pairs.py",
     "solver/small.py",
     "conversions/reservoir.py",
+    "conversions/fading_sample.py",
     "conversions/gradient_phase.py",
     "text/characters.py",
     "text/fingerprints.py",

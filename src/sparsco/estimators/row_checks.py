@@ -1,0 +1,26 @@
+"""Checks of rows by the contract of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight
+
+
+def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
+    """Return the weights of the rows as numbers.
+
+    A chunk of a stream may have no weight above zero, if ``may_be_zero``; it changes nothing then.
+    """
+    if may_be_zero and not np.any(sample_weight):
+        return 0.0 * _check_sample_weight(np.add(sample_weight, 1.0), X, dtype=np.float64)
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def nameless(columns: int, named: int) -> str:
+    """Return the error message for columns without names that follow columns with names."""
+    return (
+        f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
+        "data frame to partial_fit."
+    )

@@ -1,0 +1,54 @@
+"""The selected features of a linear model, as scikit-learn's selectors have them: names, mask, columns of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+
+from ..data.crosses import Crossed
+from ..data.rows import as_matrix
+from .linear import LinearModel
+
+
+class Selecting(LinearModel, SelectorMixin):
+    """A linear model that selects features of rows."""
+
+    @property
+    def feature_names_(self) -> np.ndarray:
+        """Return the names of a stream's features by column of ``coef_``.
+
+        If features are columns, return the names of X's columns.
+        """
+        check_is_fitted(self)
+        self._flush()
+        if self._fit.lists_features:
+            names = np.empty(len(self._fit.features), object)
+            names[:] = self._fit.features.names
+            return names
+        return _check_feature_names_in(self)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the features whose weight is not zero."""
+        if self.__sklearn_is_fitted__() and self._fit.lists_features:
+            return self.feature_names_[self.get_support()]
+        if input_features is None and self.column_names is None:
+            return np.array([f"x{column}" for column in self.get_support(indices=True)], object)  # not of all columns
+        return super().get_feature_names_out(input_features)
+
+    def _get_support_mask(self) -> np.ndarray:
+        coef = self.convert().coef
+        if self._fit.lists_features:
+            return np.isin(np.arange(coef.shape[1]), coef.indices)
+        used = self._fit.features.to_columns(coef.indices)
+        mask = np.zeros(self.n_features_in_, bool)
+        mask[used] = True
+        return mask
+
+    def _transform(self, X: Any) -> Any:
+        """Return the selected features of rows that scikit-learn has validated; crosses are among them."""
+        if isinstance(self._fit.features, Crossed):
+            X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
+        return super()._transform(X)
