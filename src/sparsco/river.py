@@ -75,6 +75,8 @@ class SparseClassifier(Streamed, base.Classifier):
         Whether there is an intercept.
     class_weight
         None, "balanced" (by the examples so far), or a dict of labels and weights.  It can be changed by ``mutate``.
+    max_features
+        The largest number of features in memory; those that were absent for longest leave (docs/streams.md).
     seed
         The seed of random choices.
     """
@@ -87,6 +89,7 @@ class SparseClassifier(Streamed, base.Classifier):
         optimizer: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        max_features: int | None = None,
         seed: int | None = None,
     ) -> None:
         self.loss = loss
@@ -95,6 +98,7 @@ class SparseClassifier(Streamed, base.Classifier):
         self.optimizer = optimizer
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.max_features = max_features
         self.seed = seed
 
     @property
@@ -130,7 +134,7 @@ class SparseRegressor(Streamed, base.Regressor):
     loss
         "squared", "huber", "absolute", "epsilon-insensitive", "quantile", "poisson", "gamma", "tweedie",
         or a loss record.
-    alpha, l1_ratio, optimizer, fit_intercept, seed
+    alpha, l1_ratio, optimizer, fit_intercept, max_features, seed
         As in :class:`SparseClassifier`.
     """
 
@@ -141,6 +145,7 @@ class SparseRegressor(Streamed, base.Regressor):
         l1_ratio: float = 1.0,
         optimizer: Any = "auto",
         fit_intercept: bool = True,
+        max_features: int | None = None,
         seed: int | None = None,
     ) -> None:
         self.loss = loss
@@ -148,6 +153,7 @@ class SparseRegressor(Streamed, base.Regressor):
         self.l1_ratio = l1_ratio
         self.optimizer = optimizer
         self.fit_intercept = fit_intercept
+        self.max_features = max_features
         self.seed = seed
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:

@@ -54,7 +54,7 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
     _add_method(group)
     if is_path:
-        to.set_defaults(calibrate=False)
+        to.set_defaults(calibrate=False, max_features=None, trim=None)
         to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
     else:
         _add_choice(group)
@@ -112,6 +112,20 @@ def _add_choice(group: Any) -> None:
         metavar=("EPS", "DELTA"),
         help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
     )
+    _add_bounds(group)
+
+
+def _add_bounds(group: Any) -> None:
+    """Add the options that bound the memory of a stream."""
+    group.add_argument(
+        "--max-features",
+        type=positive,
+        metavar="N",
+        help="keep at most N features in memory: those without a weight, and those unseen for long, leave first",
+    )
+    group.add_argument(
+        "--trim", type=positive, metavar="N", help="let features without a weight leave that N examples did not have"
+    )
 
 
 def _add_method(group: Any) -> None:
@@ -157,7 +171,7 @@ def _add_rest(group: Any) -> None:
 def learning(given: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters of an estimator that were given."""
     names = ["loss", "penalty", "alpha", "l1_ratio", "optimizer", "conversion", "step_size", "preset", "budget"]
-    names += ["standardize", "relaxed", "rule", "cv", "half_life"]
+    names += ["standardize", "relaxed", "rule", "cv", "half_life", "max_features", "trim"]
     settings = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     if given.groups is not None:
         settings = {"penalty": "group"} | settings

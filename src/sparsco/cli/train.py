@@ -56,6 +56,8 @@ _LEARNING = (
     "budget",
     "target_excess_risk",
     "storage",
+    "max_features",
+    "trim",
     "classes",
     "class_weight",
     "calibrate",
@@ -77,6 +79,7 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --cross size:kind            also products of features: crosses
   sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
+  zcat data.svm.gz | sparsco train - -m model --max-features 100000   at most 100,000 features in memory
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4       4 processes; see docs/distributed.md
   sparsco train 'logs/part-*.vw' -m clicks.model --dask local:4 --resume
   sparsco train --follow data.svm -m live.model --idle-exit 2         a log that grows; see docs/follow.md

@@ -11,7 +11,7 @@ from ..jit.dispatch import U, kernel
 from ..jit.lanes import load, load_row, store, width
 from ..losses import curvature, derivative
 from ..offsets import of_kernels
-from ..problem.state import Means, Problem, Rows, padded, widened
+from ..problem.state import Means, Problem, Rows, compacted, padded, widened
 
 
 class FixedPoint:
@@ -27,6 +27,9 @@ class FixedPoint:
 
     def grow(self, d: int) -> None:
         self.w, self.G, self.H = (padded(part, d) for part in (self.w, self.G, self.H))
+
+    def keep(self, kept: np.ndarray) -> None:
+        self.w, self.G, self.H = (compacted(part, kept) for part in (self.w, self.G, self.H))
 
     def widen(self, problem: Problem) -> None:
         self.w, self.b, self.G, self.H, self.bias = (

@@ -64,6 +64,7 @@ class PathStability(NamedTuple):
     sample_nonzeros = KEPT_NONZEROS
     joins_runs = True
     bounds_false_features = True
+    can_forget_features = False
 
     def check(self) -> None:
         if self.fdr is None and self.efp is None:

@@ -21,6 +21,8 @@ from ..solver.units import column_sums
 from ..util.attributes import add_attributes, attributes
 
 _NO_LIMIT = np.uint64(0xFFFFFFFFFFFFFFFF)
+_MOST_NUMBERS = 1 << 31
+"""The number of features that have come and gone at which entries of those that are gone are dropped."""
 _LONGER = 4.0
 """A sample whose rows were rewritten has room for so many times the nonzeros, at most."""
 Division = tuple[np.ndarray, np.ndarray, tuple[np.uint64, np.uint64]]
@@ -126,6 +128,10 @@ class Reservoir:
     offer no rows.
     """
 
+    _numbers: np.ndarray | None = None
+    """The number of the feature in each slot, ascending, where features have left; None: the slots themselves."""
+    _features = 0
+    """The number of all features that have had a slot, where features have left."""
     times_longer = 1.0
     """How many times as many nonzeros there is room for, since rows were rewritten."""
 
@@ -172,6 +178,10 @@ class Reservoir:
         ends = lengths.cumsum()
         self._make_room(kept.size, int(ends[-1]))
         _copy_rows(starts[kept], lengths, indices, data, self._indices, self._data, self._used)
+        if self._numbers is not None and ends[-1]:
+            stored = self._indices[self._used : self._used + int(ends[-1])]
+            self._number(int(stored.max()) + 1)
+            stored[:] = self._numbers[stored]
         into = slice(self._rows, self._rows + kept.size)
         new = (kept + number, first, second, self._used + ends - lengths, lengths, *lanes_of(kept))
         for column, values in zip(self._table, new, strict=True):
@@ -262,6 +272,48 @@ class Reservoir:
             return 0
         return max(self.max_nonzeros - int(np.maximum(self._table.length[: self._rows], 1).sum()), 0)
 
+    def keep(self, kept: np.ndarray, d: int) -> None:
+        """Forget all but some of d features; those, by ascending slots, get the slots 0, 1, ...
+
+        Stored entries have the numbers of features in place of slots, so that they need not be visited.  R and V are of
+        the same rows as before: entries of features that are gone still count until they are dropped.
+        """
+        self._number(d)
+        self._numbers = self._numbers[kept]
+        if self._features > _MOST_NUMBERS:
+            self._drop_forgotten()
+
+    def _number(self, d: int) -> None:
+        """Give numbers to all of d slots; new ones follow those of all features before them."""
+        if self._numbers is None:
+            self._numbers, self._features = np.arange(d), d
+        more = max(d - len(self._numbers), 0)
+        if more:
+            self._numbers = np.append(self._numbers, self._features + np.arange(more))
+            self._features += more
+
+    def _drop_forgotten(self) -> None:
+        """Drop the entries of features that are gone, and number the others by their slots.
+
+        First R and V are cut to what they are now: shorter rows leave room for rows to come, not for those before.
+        """
+        none = np.empty(0, np.int64)
+        self._tighten(*self._split_with(none.view(np.uint64), none.view(np.uint64), none, self._limits))
+        rows = self._known(self._gather(np.arange(self._rows)))
+        table = _Table(*(column[: self._rows].copy() for column in self._table))
+        self._table = table._replace(start=rows.indptr[:-1].copy(), length=np.diff(rows.indptr))
+        self._indices, self._data, self._used, self._shared = rows.indices, rows.data, len(rows.data), False
+        self._numbers, self._features = np.arange(len(self._numbers)), len(self._numbers)
+
+    def _known(self, rows: SampleRows) -> SampleRows:
+        """Return rows with slots in place of the numbers of features, without features that are gone."""
+        if self._numbers is None:
+            return rows
+        slots = np.minimum(np.searchsorted(self._numbers, rows.indices), max(len(self._numbers) - 1, 0))
+        kept = self._numbers[slots] == rows.indices if len(self._numbers) else np.zeros(len(slots), bool)
+        ends = np.append(0, np.cumsum(kept))[rows.indptr]
+        return rows._replace(indptr=ends, indices=slots[kept].astype(np.uint32), data=rows.data[kept])
+
     def widen(self, lanes: int) -> None:
         """Add lanes; the rows stored so far take no part in them (target -1, weight 0)."""
         table = self._table
@@ -295,12 +347,15 @@ class Reservoir:
         if enough is not None and enough < in_r.size < self.rows_seen / 8:
             in_r, in_v, _ = self._split(*stored, enough)
         kappa = in_r.size / self.rows_seen if self.rows_seen else 1.0
-        return Sample(self._gather(in_r), self._gather(in_v), kappa)
+        return Sample(self._known(self._gather(in_r)), self._known(self._gather(in_v)), kappa)
 
     def column_sums(self, d: int) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
         """Return the sums of each of d columns over the rows of R, and their number, without a copy of the rows."""
         table, n = self._table, self._rows
         in_r, _, _ = self._split(table.first[:n], table.second[:n], table.length[:n], self._limits)
+        if self._numbers is not None:
+            rows = self._known(self._gather(in_r))
+            return column_sums(rows.indptr[:-1], rows.indptr[1:], rows.indices, rows.data, d), len(in_r)
         starts = table.start[in_r]
         return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 

@@ -24,6 +24,7 @@ class OCMDI(NamedTuple):
     """The individual iterate of OCMDI, for unknown length: w_bar is the average up to the last power of two."""
 
     chooses_single_iterate = True
+    can_forget_features = False
 
     def watch(self, loss: Any) -> Any:
         return Tracked()
@@ -72,6 +73,7 @@ class SCMDI(NamedTuple):
     least: bool = False
 
     chooses_single_iterate = True
+    can_forget_features = False
 
     def check(self) -> None:
         if self.T is not None and (not isinstance(self.T, numbers.Integral) or isinstance(self.T, bool) or self.T < 1):

@@ -15,15 +15,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..jit.dispatch import U, allocating_kernel, kernel
-from ..jit.lanes import prefetch
+from ..jit.dispatch import allocating_kernel, kernel
 from ..util.attributes import Restored, add_attributes, attributes
 from .named_values import named_values
 from .rows import LARGEST, Matrix, check_numbers, check_width
+from .slot_tables import FREE, add, look_up, numbered, settle, starts_of
 
-_MIX = U(0x9E3779B97F4A7C15)
-FREE = np.uint32(2**32 - 1)
-_AT_ONCE, _AHEAD = 1 << 14, 16
+_AT_ONCE = 1 << 14
 _PER_ENTRY = 2
 """The number of columns per entry of a matrix up to which an array with a number for each column is no larger than it.
 """
@@ -94,12 +92,16 @@ class Columns:
         return columns, values
 
     def drain(self) -> Matrix:
-        """Return the queued examples as rows, and empty the queue."""
+        """Return the queued examples as rows of slots, and empty the queue."""
+        return self.place(self._queued())
+
+    def _queued(self) -> Matrix:
+        """Return the queued examples as rows of columns, and empty the queue."""
         lengths = np.array([len(columns) for columns in self._columns])
         columns, values = np.concatenate(self._columns).astype(np.int64), np.concatenate(self._values)
         self._forget()
         self.width = max(self.width, int(columns.max(initial=-1)) + 1)
-        return self.place(_checked(Matrix(*tidied(lengths, columns, values), self.width)))
+        return _checked(Matrix(*tidied(lengths, columns, values), self.width))
 
     def row(self, x: Any) -> Matrix:
         """Return one example as a row of slots; features without a slot are left out."""
@@ -187,7 +189,7 @@ class SeenColumns(Columns):
         while at < columns.size:
             some = columns[at : at + _AT_ONCE]
             table = self._table
-            done, self._used = add(table, self._of_slot, self._used, some, _starts(table, some), out[at:])
+            done, self._used = add(table, self._of_slot, self._used, some, starts_of(table, some), out[at:])
             if done < len(some):
                 self._make_room()
             at += done
@@ -210,7 +212,7 @@ class SeenColumns(Columns):
         table = np.full(size, FREE, np.uint32)
         for first in range(0, self._used, _AT_ONCE):
             columns = self._of_slot[first : min(first + _AT_ONCE, self._used)]
-            settle(table, first, _starts(table, columns))
+            settle(table, first, starts_of(table, columns))
         return table
 
     def mark(self) -> Any:
@@ -226,7 +228,22 @@ class SeenColumns(Columns):
     def slots_of(self, columns: np.ndarray) -> np.ndarray:
         """Return the slots of int64 columns, -1 for a column without one."""
         table = self._table
-        return look_up(table, self._of_slot, columns, _starts(table, columns))
+        return look_up(table, self._of_slot, columns, starts_of(table, columns))
+
+    def drain_by_key(self) -> tuple[np.ndarray, Matrix]:
+        """Return the columns of the queued examples, and these as rows of places among them; empty the queue."""
+        return self.by_key(self._queued())
+
+    @staticmethod
+    def by_key(matrix: Matrix) -> tuple[np.ndarray, Matrix]:
+        """Return the columns that occur, in the order of their appearance, and the rows with places among them."""
+        own = SeenColumns()
+        places = own.make_slots(matrix.indices.astype(np.int64, copy=False))
+        return own._of_slot[: own._used], Matrix(matrix.indptr, places, matrix.data, own.room)
+
+    def in_order(self, matrix: Matrix) -> Matrix:
+        """Return rows of slots unchanged: entries keep the order of the columns."""
+        return matrix
 
     def find(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns; columns without a slot are left out."""
@@ -316,6 +333,28 @@ class Names(Restored):
         self._forget()
         return self.place(_checked(Matrix(*tidied(lengths, slots, values), self.width)))
 
+    def drain_by_key(self) -> tuple[list[Any], Matrix]:
+        """Return the names of the queued examples, and these as rows of places among them; empty the queue."""
+        kept = np.fromiter(self._values, np.float64, len(self._values))
+        own, ends = _slots({}), np.append(0, np.cumsum(self._lengths))
+        places = np.fromiter(map(own.__getitem__, self._names), np.int64, len(self._names))
+        self._forget()
+        return list(own), without(_checked(Matrix(ends, places, kept, len(own))), kept != 0.0, len(own))
+
+    def slots_of(self, names: list[Any]) -> np.ndarray:
+        """Return the slots of names, -1 for a name without one."""
+        return np.array([self._slots.get(name, -1) for name in names], np.int64)
+
+    def make_slots(self, names: list[Any]) -> None:
+        """Give new names the next slots."""
+        for name in names:
+            self._slots[name]  # noqa: B018  makes it
+
+    def in_order(self, matrix: Matrix) -> Matrix:
+        """Return rows of slots in the order of the slots, with repeated ones summed."""
+        slots = matrix.indices.astype(np.int64)
+        return Matrix(*tidied(np.diff(matrix.indptr), slots, matrix.data.copy()), matrix.d).of_width(matrix.d)
+
     def row(self, x: Any) -> Matrix:
         """Return one example as a row of slots; features without a slot are left out."""
         x, values = (x, repeat(1.0)) if type(x) is list else named_values(x)
@@ -335,8 +374,7 @@ class Names(Restored):
 
     def of(self, columns: np.ndarray, width: int, names: Mapping[int, Any]) -> Self:
         """Add the names of these columns, which a model uses, and return self."""
-        for column in columns.tolist():
-            self._slots[names[column]]  # noqa: B018  makes it
+        self.make_slots([names[column] for column in columns.tolist()])
         return self
 
     def to_columns(self, slots: np.ndarray) -> np.ndarray:
@@ -408,78 +446,3 @@ def tidied(lengths, keys, values):
                 to += 1
         indptr[i + 1] = to
     return indptr, keys[:to], values[:to]
-
-
-def _starts(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the first places to look at: the high bits of a product, whose arithmetic wraps silently."""
-    return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(table).bit_length())
-
-
-def numbered(columns: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return columns below d as slots, in the order of their appearance, and the columns in the slots."""
-    slots, of_slot = np.empty(columns.size, np.uint32), np.empty(min(d, columns.size), np.int64)
-    return slots, of_slot[: number(np.zeros(d, np.uint32), columns, of_slot, slots)].copy()
-
-
-@kernel
-def number(slot_of, columns, of_slot, out):
-    """Store the slots of columns in ``out`` and the columns of slots in ``of_slot``; return the number of slots.
-
-    ``slot_of`` has the slots by column, counted from 1; 0 means none yet.
-    """
-    used, n = 0, columns.size
-    for i in range(n):
-        prefetch(slot_of, columns[min(i + _AHEAD, n - 1)])
-        column = columns[i]
-        if slot_of[column] == 0:
-            of_slot[used] = column
-            used += 1
-            slot_of[column] = used
-        out[i] = slot_of[column] - 1
-    return used
-
-
-@kernel
-def add(table, of_slot, used, columns, starts, out):
-    """Store the slots of the columns in ``out``, new ones from ``used`` on.
-
-    Return how many there was room for, and used.
-    """
-    mask, one, n = U(len(table) - 1), U(1), columns.size
-    for i in range(n):
-        prefetch(table, starts[min(i + _AHEAD, n - 1)])
-        at = starts[i]
-        while table[at] != FREE and of_slot[table[at]] != columns[i]:
-            at = (at + one) & mask
-        if table[at] == FREE:
-            if used == of_slot.size or 3 * used >= 2 * len(table):
-                return i, used
-            table[at], of_slot[used] = used, columns[i]
-            used += 1
-        out[i] = table[at]
-    return n, used
-
-
-@kernel
-def settle(table, first, starts):
-    """Insert the slots from ``first`` on, which are new, into the table."""
-    mask, one, n = U(len(table) - 1), U(1), starts.size
-    for i in range(n):
-        prefetch(table, starts[min(i + _AHEAD, n - 1)])
-        at = starts[i]
-        while table[at] != FREE:
-            at = (at + one) & mask
-        table[at] = first + i
-
-
-@allocating_kernel
-def look_up(table, of_slot, columns, starts):
-    """Return the slots of the columns, -1 for a column without one."""
-    out = np.empty(columns.size, np.int64)
-    mask, one = U(len(table) - 1), U(1)
-    for i in range(columns.size):
-        at = starts[i]
-        while table[at] != FREE and of_slot[table[at]] != columns[i]:
-            at = (at + one) & mask
-        out[i] = -1 if table[at] == FREE else np.int64(table[at])
-    return out

@@ -422,6 +422,8 @@ def _check(model: Any, passes: int | None) -> None:
             model.storage != "seen",
             "'seen' numbers features by appearance, which differs between partitions: hash",
         ),
+        ("max_features", model.max_features is None, "features leave in the order of one stream"),
+        ("trim", model.trim is None, "features leave in the order of one stream"),
         (
             "feature_groups",
             not isinstance(model.feature_groups, str | Mapping),

@@ -1,6 +1,7 @@
-"""Growth of a run: features and classes that come while a stream is learned.
+"""Growth of a run: features and classes that come while a stream is learned, and features that leave.
 
-What is new has the state of something that was there from the start and has not been seen yet.
+What is new has the state of something that was there from the start and has not been seen yet.  So has a feature that
+comes back after it has left.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..data.rows import Matrix
 from ..parts.compatibility import models_reason, refuse
 from ..penalties import is_of_fixed_width
-from ..problem.state import Problem, padded, widened
+from ..problem.state import Problem, compacted, padded, widened
 
 if TYPE_CHECKING:
     from .run import Run
@@ -42,6 +45,22 @@ def add_features(run: Run, d: int) -> None:
     run.state = run.optimizer.layout.grow(run.problem, run.state, room)
     run.windows.grow(room)
     run.problem = run.problem._replace(d=room)
+
+
+def keep_features(run: Run, kept: np.ndarray) -> None:
+    """Let the other features leave a run; those that stay, by ascending slots, get the slots 0, 1, ..."""
+    run.begin()  # a run of a long stream, whose rows are long, may still collect some
+    used, run.d = run.d, len(kept)
+    first = run.pilot_rows.matrix
+    run.pilot_rows = run.pilot_rows._replace(matrix=first.narrowed(kept[kept < first.d]))
+    if run.state is not None:
+        run.optimizer.layout.keep(run.problem, run.state, kept, used)
+    run.windows.keep(kept)
+    if run.reservoir is not None:
+        run.reservoir.keep(kept, used)
+    if run.snapshots:
+        run.snapshots = [(n, compacted(w, kept), b) for n, w, b in run.snapshots]
+    run.overwritten = None
 
 
 def rewrite_rows(run: Run, rewritten: Callable[[Matrix], Matrix]) -> None:

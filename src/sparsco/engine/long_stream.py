@@ -29,6 +29,7 @@ from ..problem.state import padded, slices
 from ..solver.units import copy_in_units, units_of
 from ..util.threads import Threads
 from .grid import MAX_LANES
+from .growth import keep_features
 from .pilot_rows import reservoir_of
 from .run import Run
 
@@ -142,6 +143,13 @@ class LongStream:
         self.units = padded(self.units, d) if d > len(self.units) else self.units
         for lane in self.runs:
             lane.grow(d)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Let the other features leave; those that stay, by ascending slots, get the slots 0, 1, ..."""
+        self.held.keep(kept, len(self.units))
+        self.units = self.units[kept]
+        for lane in self.runs:
+            keep_features(lane, kept)
 
     def feed(
         self,

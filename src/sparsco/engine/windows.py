@@ -14,7 +14,7 @@ import numpy as np
 from ..conversions.gradient_phase import FixedPoint
 from ..penalties import prox
 from ..problem.fading import Fading
-from ..problem.state import Means, Problem, Rows, State, padded, widened
+from ..problem.state import Means, Problem, Rows, State, compacted, padded, widened
 from .iterates import Iterate
 from .resolving import MANY_FEATURES, Warn
 
@@ -186,7 +186,7 @@ class Windows:
             return None
         return done._replace(w=padded(done.w, d), g=padded(done.g, d), H=padded(done.H, d))
 
-    # ---- growth --------------------------------------------------------------------------------------------------
+    # ---- late features and models, and those that leave --------------------------------------------------------------
 
     def grow(self, room: int) -> None:
         """Make room for more features."""
@@ -194,6 +194,18 @@ class Windows:
             self.dense[0] = padded(self.dense[0], room)
         if self.phase_under_way is not None:
             self.phase_under_way.grow(room)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep some features, ascending, which get the slots 0, 1, ..."""
+        if self.previous is not None:
+            self.previous = compacted(self.previous[0], kept), *self.previous[1:]
+        if self.dense is not None:
+            self.dense[0] = compacted(self.dense[0], kept)
+        if self.phase_under_way is not None:
+            self.phase_under_way.keep(kept)
+        if (last := self.last_phase) is not None:
+            parts = {"w": last.w, "g": last.g, "H": last.H}
+            self.last_phase = last._replace(**{name: compacted(part, kept) for name, part in parts.items()})
 
     def widen(self, old: Problem, wide: Problem) -> None:
         """Make room for more models."""

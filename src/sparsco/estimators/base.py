@@ -19,6 +19,7 @@ from .life_cycle import Phase
 from .parameters import most_models
 from .part_names import named
 from .row_offsets import at_offset, codes_at, targets_at
+from .trimmed import warn_if_crowded
 from .views import refuse_in_view
 
 _EMPTY = FitState()
@@ -40,6 +41,8 @@ class LinearBase:
     cv: Any = "auto"
     feature_groups: Any = None
     schema: Any = None
+    max_features: int | None = None
+    trim: int | None = None
     calibrate: Any = False
     half_life: Any = None
     """What files of before have no value for."""
@@ -76,6 +79,8 @@ class LinearBase:
         feature_groups: Any = None,
         schema: Any = None,
         storage: str = "auto",
+        max_features: int | None = None,
+        trim: int | None = None,
         preset: Any = None,
         budget: int | None = None,
         target_excess_risk: tuple[float, float] | None = None,
@@ -94,17 +99,16 @@ class LinearBase:
         self.max_iter = max_iter
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
+        self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.shuffle = shuffle
         self.random_state = random_state
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.relaxed = relaxed
-        self.choose = choose
-        self.cv = cv
+        self.choose, self.cv = choose, cv
         self.feature_weights, self.feature_groups = feature_weights, feature_groups
-        self.schema, self.storage, self.preset = schema, storage, preset
+        self.schema, self.storage, self.max_features, self.trim = schema, storage, max_features, trim
+        self.preset = preset
         self.budget = budget
         self.target_excess_risk = target_excess_risk
         self.warm_start = warm_start
@@ -299,6 +303,7 @@ class LinearBase:
         self._flush()
         if self._fit.model is None:
             refuse_in_view(self)
+            warn_if_crowded(self._fit)
             with steps_shown(type(self).__name__, self.verbose), using(pool_of(self)):
                 self._fit.convert(self.arranged)
             assert self._fit.model is not None

@@ -30,7 +30,7 @@ class CrossLearning(LinearBase):
         """Make the runs of a stream."""
         raise NotImplementedError
 
-    def _learn_rows(
+    def learn_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, is_repeat_pass: bool = False
     ) -> None:
         """Learn the next rows of a stream."""
@@ -72,7 +72,7 @@ class CrossLearning(LinearBase):
                         "a promise on false features holds for features that are chosen before the labels are seen, "
                         "and born crosses are not: leave out birth, or fdr and efp."
                     )
-            self._learn_rows(placed, y[part], None if weights is None else weights[part], is_repeat_pass)
+            self.learn_rows(placed, y[part], None if weights is None else weights[part], is_repeat_pass)
             if features.count(len(part)):
                 self.bear_crosses()
 

@@ -13,7 +13,7 @@ from ..data.rows import Matrix, stack
 from ..data.slots import Names, tidied
 from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
-from ..streams.features import Encoder, Vocabulary, encoder, fingerprints, rows_of
+from ..streams.features import Encoder, Keyed, Vocabulary, encoder, fingerprints, rows_of
 from ..streams.frequencies import Counted
 from ..streams.records import record_entries, record_offset, record_texts
 from ..streams.tables import TableStream, is_table
@@ -27,8 +27,9 @@ from .converted import Converted
 class Described:
     """The columns of the tables that a model takes, and the names of its features in the order of its columns.
 
-    ``names`` is None where names are hashed, and where the model has them itself.  ``counts`` are the frequencies of
-    texts, for columns whose values depend on them.
+    ``names`` is None where names are hashed, and where the model has them itself.  It is a dict by column where columns
+    are hashes of names, which may be forgotten.  ``counts`` are the frequencies of texts, for columns whose values
+    depend on them.
     """
 
     counts: Mapping[str, Any] = {}
@@ -41,11 +42,12 @@ class Described:
     def __init__(
         self,
         description: Description,
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | Mapping[int, str] | None = None,
         counts: Mapping[str, Any] | None = None,
     ) -> None:
-        self.description, self.names = description, None if names is None else list(names)
-        self.counts = counts or {}
+        self.description, self.names, self.counts = description, names, counts or {}
+        if names is not None:
+            self.names = dict(names) if isinstance(names, Mapping) else list(names)
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
@@ -62,16 +64,33 @@ class Described:
             self._counted = Counted(found.counted, hashing, self.counts)
         return self._counted
 
-    def known_names(self) -> list[str] | None:
-        """Return the names of the features in the order of the columns; None where the model has them, or none."""
+    def known_names(self) -> Sequence[str] | Mapping[int, str] | None:
+        """Return the names of the features by column; None where the model has them, or none."""
         self._settle()
         return self.names
 
+    def names_by_column(self) -> dict[int, str]:
+        """Return the names of the features by column; they must be known."""
+        assert self.names is not None
+        return dict(self.names) if isinstance(self.names, Mapping) else dict(enumerate(self.names))
+
     def _settle(self) -> None:
         """Take over the names that rows to learn have brought."""
-        if isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
-            self.names = list(self._growing.names.values())
-            self.description, self._made = self.description.learned(self.names), None
+        if isinstance(self._growing, Keyed):
+            found: Any = dict(self._growing.names)
+        elif isinstance(self._growing, Vocabulary) and len(self._growing) > len(self.names or ()):
+            found = list(self._growing.names.values())
+        else:
+            return
+        if found != self.names:
+            self.names = found
+            every = found.values() if isinstance(found, dict) else found
+            self.description, self._made = self.description.learned(list(every)), None
+
+    def forget_names(self, in_use: np.ndarray) -> None:
+        """Drop names of columns that are not in use, where rows to learn have brought many."""
+        if isinstance(self._growing, Keyed):
+            self._growing.forget(in_use, 1 << 62)
 
     def _reading(self, features: Any, model: Converted | None) -> tuple[Encoder, Description]:
         """Return the encoder of names, and the columns that have a weight; without a model all columns."""
@@ -82,8 +101,13 @@ class Described:
             names = features.names if isinstance(features, Names) else self.names
             if names is None:
                 placing, used = encoder(found.hash_bits, found.seed, found.signed), None
+            elif isinstance(names, Mapping):
+                placing, used = Keyed(names.values(), frozen=True), list(names.values())
+                if model is not None:
+                    columns = features.to_columns(np.unique(model.coef.indices))
+                    used = [names[column] for column in columns.tolist()]
             else:
-                placing, used = encoder(names=names, frozen=True), names
+                placing, used = encoder(names=names, frozen=True), list(names)
                 if model is not None:
                     columns = np.unique(model.coef.indices)
                     if isinstance(features, Crossed):  # a cross needs the columns of its parents
@@ -157,7 +181,12 @@ class Described:
         """Return the encoder of rows to learn."""
         if self._growing is None:
             found = self.description
-            self._growing = encoder(found.hash_bits, found.seed, found.signed, self.names)
+            is_keyed = isinstance(self.names, Mapping)
+            self._growing = (
+                Keyed(self.names.values())  # type: ignore[union-attr]
+                if is_keyed
+                else encoder(found.hash_bits, found.seed, found.signed, self.names)
+            )
         return self._growing
 
     def row(self, x: Any, features: Any, model: Converted | None) -> Matrix:

@@ -20,6 +20,7 @@ from ..data.crosses import Crossed
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..data.trimming import Trimming
 from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
@@ -62,6 +63,8 @@ class FitState(LifeCycle, Restored):
     """The ``ClassTally`` of the rows so far, where classes have weights."""
     held: Reservoir | None = None
     """A sample of the rows that are held out to calibrate probabilities by, where there are such rows."""
+    trimming: Trimming | None = None
+    """The features in use, where some may leave."""
     noted_at_once: int = 1024
     """The number of examples of ``learn_one`` that are learned at once."""
     has_offset: bool = False
@@ -123,6 +126,8 @@ class FitState(LifeCycle, Restored):
         half_life = runs[0].half_life
         self.held, self.offered = new_reservoir(half_life, runs[0].seed, max_guard=0) if holds_out else None, 0
         self.times = None if half_life is None else RowTimes()
+        bounds = estimator.max_features, estimator.trim
+        self.trimming = None if bounds == (None, None) else Trimming(*bounds)
         self._share_warnings()
 
     def go_on(self, phase: Phase) -> None:
@@ -346,11 +351,14 @@ class FitState(LifeCycle, Restored):
 
     def drain(self) -> tuple[Matrix, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Return the queued examples as rows, targets, offsets and times, and empty the queue."""
-        y, matrix = np.array(self.noted), self.features.drain()
-        offset = np.array(self.noted_offsets) if self.has_offset else None
+        return self.features.drain(), *self.drain_targets()
+
+    def drain_targets(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Return the targets, offsets and times of the queued examples, and empty their queues."""
+        y, offset = np.array(self.noted), np.array(self.noted_offsets) if self.has_offset else None
         times = None if self.noting is None or not self.noting.queued else np.array(self.noting.queued)
         self.noted, self.noted_offsets, self.noting = [], (), None
-        return matrix, y, offset, times
+        return y, offset, times
 
     # ---- the model -------------------------------------------------------------------------------------------------
 
@@ -359,7 +367,10 @@ class FitState(LifeCycle, Restored):
         if self.model is None:
             runs = self.begun()
             answers = None if self.long is None else finish_long_stream(self.long, runs)
-            self.take(convert_runs(runs, answers), arranged)
+            model = convert_runs(runs, answers)
+            if self.trimming is not None:
+                model = model._replace(report=model.report | {"trimmed": self.trimming.report(len(self.features))})
+            self.take(model, arranged)
 
     def with_sizes(self, arranged: Callable[[Any], Any]) -> Converted:
         """Return the model with those of fewer features, which are learned on first use."""
@@ -444,9 +455,15 @@ class FitState(LifeCycle, Restored):
         restore_fields, features = super().snapshot(), self.features
         known = features.mark() if isinstance(features, Columns) else None
         collecting = [(run, run.before_pilot()) for run in self.runs if run.pilot is None]
+        trimming = copy.deepcopy(self.trimming) if collecting else None
 
         def restore() -> None:
+            now = self.features, self.trimming
             restore_fields()
+            if self.trimming is not None and not collecting:  # features that have left the runs do not come back
+                self.features, self.trimming = now
+                return
+            self.trimming = trimming
             if isinstance(features, Columns):
                 features.back_to(known)
             for run, before in collecting:

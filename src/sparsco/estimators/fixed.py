@@ -26,6 +26,8 @@ FIXED = (
     "feature_groups",
     "schema",
     "storage",
+    "max_features",
+    "trim",
     "preset",
     "budget",
     "target_excess_risk",

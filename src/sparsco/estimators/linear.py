@@ -36,6 +36,8 @@ from .parameters import by_column, check_parameters, half_life_of, new_runs, tol
 from .passes import are_solved, at_rows, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
 from .row_times import ROWS_COME_ONCE
+from .trimmed import learn_next_bounded
+from .trimming_checks import refuse_trimming, trims
 
 _CHECKED_ROWS = 20_000
 _SLICE = 1 << 20
@@ -63,6 +65,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         ``by_row`` has the splits and groups of the rows, by which alpha is chosen.  Rows with ``half_life`` are read
         once, in their order; ``times`` are theirs.
         """
+        refuse_trimming(self, "fit")
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights, times)
         if tolerance(self):
@@ -289,10 +292,14 @@ class LinearModel(CrossLearning, OneExample, Readable):
             weights = None if own is None else at_rows(own, order, len(y))
         if isinstance(self._fit.features, Crossed):
             return self._learn_crossed(matrix, y, weights, first, is_repeat_pass, order)
+        if trims(self):
+            if first:
+                self._begin_stream(self._fit.features.room)
+            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
-        self._learn_rows(matrix, y, weights, is_repeat_pass, order, times)
+        self.learn_rows(matrix, y, weights, is_repeat_pass, order, times)
 
     def _begin_stream(self, d: int, one_by_one: bool = False, names: Sequence[str] | None = None) -> None:
         runs = new_runs(self, d, one_by_one=one_by_one, names=names)
@@ -301,7 +308,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         self._fit.start(runs, Phase.STREAM, self)
         self.n_iter_ = 1
 
-    def _learn_rows(
+    def learn_rows(
         self,
         matrix: Matrix,
         y: np.ndarray,
@@ -353,14 +360,17 @@ class LinearModel(CrossLearning, OneExample, Readable):
     def _new_features(self, d: int = 0) -> Columns:
         """Return new slots for a stream of rows with d columns; d is 0 if the number is not known."""
         many = self.storage == "auto" and d >= _MANY_COLUMNS and not by_column(self)
-        return SeenColumns() if many or self.storage == "seen" else Columns()
+        return SeenColumns() if many or self.storage == "seen" or trims(self) else Columns()
 
     def widen(self, columns: int) -> None:
         """Extend the model to at least this number of columns."""
         self.n_features_in_ = self._fit.features.width = max(self.n_features_in_, columns)
 
     def describe(
-        self, description: Description, names: Sequence[str] | None, counts: Mapping[str, Any] | None = None
+        self,
+        description: Description,
+        names: Sequence[str] | Mapping[int, str] | None,
+        counts: Mapping[str, Any] | None = None,
     ) -> None:
         """Set the columns of the tables that the model takes, the names of its columns, and frequencies of texts."""
         self._fit.described = Described(description, names, counts)

@@ -15,6 +15,7 @@ from .life_cycle import Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
 from .row_times import checked_times
+from .trimmed import learn_bounded
 from .views import refuse_in_view
 
 
@@ -29,7 +30,7 @@ class OneExample(LinearBase):
         """Make the runs of a stream."""
         raise NotImplementedError
 
-    def _learn_rows(
+    def learn_rows(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray | None, *, times: np.ndarray | None = None
     ) -> None:
         """Learn the next rows of a stream."""
@@ -100,10 +101,20 @@ class OneExample(LinearBase):
             return
         refuse_in_view(self)
         self._goes_on()
-        matrix, y, offset, times = self._fit.drain()
-        self.n_features_in_ = self._fit.features.width
-        weights = self._class_weights(y)
-        self._learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights, times=times)
+        if self._fit.trimming is None:
+            matrix, y, offset, times = self._fit.drain()
+            self.n_features_in_ = self._fit.features.width
+            weights = self._class_weights(y)
+            self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights, times=times)
+        else:
+            keys, rows = self._fit.features.drain_by_key()
+            y, offset, times = self._fit.drain_targets()
+            weights = self._class_weights(y)
+            learn_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights)
+            features = self._fit.features
+            self.n_features_in_ = features.width
+            if self._fit.described is not None:
+                self._fit.described.forget_names(features.to_columns(np.arange(len(features))))
         self._end_queue(len(y))
 
     def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:

@@ -24,6 +24,7 @@ from ..engine.polish import TOLERANCE
 from ..engine.run import Run
 from ..jit.lanes import WIDTHS
 from ..optimizers import OPTIMIZERS
+from ..parts.compatibility import refuse, trimming_reason
 from ..parts.part import kind_of
 from ..penalties import (
     PENALTIES,
@@ -46,6 +47,7 @@ from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
 from .promise_checks import check_promise, promises
 from .row_offsets import loss_at
+from .trimming_checks import check_trimming, trims
 
 LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
@@ -184,6 +186,11 @@ def check_parameters(model: Any) -> None:
     for flag in ("fit_intercept", "shuffle", "early_stopping", "warm_start"):
         must(flag, isinstance(getattr(model, flag), bool | np.bool_), "True or False")
     must("storage", model.storage in ("auto", "all", "seen"), "'auto', 'all' (room for every column) or 'seen'")
+    for name in ("max_features", "trim"):
+        given = getattr(model, name)
+        must(name, given is None or is_count(given), "None or a whole number of at least 1")
+    if trims(model):
+        check_trimming(model, by_column(model), bool(tolerance(model)), half_life_of(model) is not None)
     if model.storage == "seen" and by_column(model):
         raise ValueError(
             f"{by_column(model)} has one value per column, which storage='seen' does not list: leave storage at 'auto'."
@@ -416,6 +423,8 @@ def new_runs(
     most = max(targets.m for targets in every)
     loss, optimizer, conversion, step = parts(model, penalty, init is not None, one_by_one, by_row, most)
     conversion = with_weights(named("penalty", asked(model, "penalty"), PENALTIES), conversion)
+    if trims(model):
+        refuse(trimming_reason(penalty, optimizer, conversion))
     loss = loss_at(model, loss)
     # a choice without arguments is the same each time
     is_fixed = is_automatic(model, init is not None) and model.random_state is None
@@ -467,6 +476,8 @@ def refuse_crosses(model: Any) -> None:
     """Raise a ValueError if a parameter has a value for every column, which crosses have not."""
     if by_column(model):
         raise ValueError(f"{by_column(model)} has one value per column, and crosses have none: leave out one of them.")
+    if trims(model):
+        raise ValueError("max_features and trim let features leave, and crosses need their parents: leave out one.")
 
 
 def by_column(model: Any) -> str:

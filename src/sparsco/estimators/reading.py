@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +34,8 @@ class Readable(LinearBase):
         if isinstance(self.fit_state.features, SeenColumns) and not self.fit_state.lists_features:
             parts, shape = sp.coo_array(coef), (coef.shape[0], self.n_features_in_)
             coef = sp.csr_array((parts.data, (parts.row, self.fit_state.features.to_columns(parts.col))), shape=shape)
-        if self.fit_state.is_sparse or (self.storage == "seen" and not self.fit_state.has_names):
+        is_listed = self.storage == "seen" or self.fit_state.trimming is not None
+        if self.fit_state.is_sparse or (is_listed and not self.fit_state.has_names):
             return coef
         check_room(coef.shape[0] * coef.shape[1], "a dense coef_", "call sparsify() first")
         return coef.toarray()
@@ -207,6 +208,8 @@ class Readable(LinearBase):
         """Return the names of all columns: of the data frame, or of the features of a table; None if there are none."""
         described = self.fit_state.described
         names = None if described is None else described.known_names()
+        if isinstance(names, Mapping):
+            return names
         return self.column_names if names is None or len(names) < self.n_features_in_ else names
 
     def names_of_slots(self, slots: np.ndarray, given: Any = None) -> list[str]:
@@ -221,7 +224,7 @@ class Readable(LinearBase):
             every = features.names
             return [str(every[slot]) for slot in slots.tolist()]
         columns, names = features.to_columns(slots).tolist(), self.known_names() if given is None else given
-        if names is not None and len(names) < self.n_features_in_:
+        if names is not None and not isinstance(names, Mapping) and len(names) < self.n_features_in_:
             raise ValueError(f"names has {len(names):,} names: there are {self.n_features_in_:,} columns.")
         labels = self.fit_state.labels
         return [str(labels.get(column, f"x{column}") if names is None else names[column]) for column in columns]

@@ -316,6 +316,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         whose numbers may go up to 2^62; ``coef_`` is then sparse.  "auto" is like "seen" in ``fit`` and
         ``partial_fit``, if X has a million columns (2^20) or more and no parameter has a value for each column.
         Otherwise it is "all".  With "auto" ``coef_`` is dense until ``sparsify``.
+    max_features, trim : int, optional
+        The largest number of features of a stream, and the examples after which unseen ones leave (docs/streams.md).
     preset : str or a preset, optional
         An algorithm of :mod:`sparsco.presets` by name, such as "two-stage".  It sets the optimizer, conversion, step
         size and penalty, if these parameters are left open.

@@ -56,6 +56,8 @@ class LinearClassifier(Calibrated, LinearModel):
         feature_groups: Any = None,
         schema: Any = None,
         storage: str = "auto",
+        max_features: int | None = None,
+        trim: int | None = None,
         preset: Any = None,
         budget: int | None = None,
         target_excess_risk: tuple[float, float] | None = None,
@@ -166,7 +168,7 @@ class LinearClassifier(Calibrated, LinearModel):
     def _new_classes(self, y: np.ndarray) -> list[tuple[int, int]]:
         known = sum(run.targets.m for run in self._fit.runs)
         codes = range(known, len(self._fit.codes)) if self._fit.is_open else range(0)
-        return [(code, int((y == code).argmax())) for code in codes]
+        return [(code, int((y == code).argmax())) for code in codes if (y == code).any()]
 
     def _add_class(self, code: int) -> None:
         """Add a model for a new class.

@@ -119,6 +119,7 @@ class AdaGradFOBOS(NamedTuple):
     columns = adaptive.COLUMNS
     uses_steps = False
     can_be_averaged = True
+    can_forget_features = True
     learn = _LEARN
     rule = ForwardBackward()
     damped = 1.0
@@ -151,6 +152,7 @@ class AdaGradRDA(NamedTuple):
     columns = adaptive.COLUMNS
     uses_steps = False
     can_be_averaged = True
+    can_forget_features = True
     can_be_rounded = True
     learn = _LEARN
     rule = DualAveraging()

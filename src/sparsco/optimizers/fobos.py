@@ -134,6 +134,7 @@ class FOBOS(NamedTuple):
     can_track_iterates = True
     starts_anywhere = True
     can_be_averaged = True
+    can_forget_features = True
     forgets = True
 
     @property

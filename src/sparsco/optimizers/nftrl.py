@@ -82,6 +82,7 @@ class NFTRL(NamedTuple):
     supported_penalties = ("absolute", "separable")
     supports_float32 = True
     can_be_averaged = True
+    can_forget_features = True
     can_be_rounded = True
     forgets, fading_columns = True, 1
     ridge = Ridge

@@ -105,6 +105,7 @@ class RDA(NamedTuple):
     uses_steps = False
     supported_penalties = ("absolute", "separable", "grouped", "groups")
     can_be_averaged = True
+    can_forget_features = True
     can_be_rounded = True
     forgets, fading_columns = True, 2
 

@@ -77,6 +77,7 @@ class TruncatedGradient(NamedTuple):
     uses_steps = True
     supported_penalties = ("absolute", "separable", "grouped")
     starts_anywhere = True
+    can_forget_features = True
 
     @property
     def learn(self):

@@ -153,6 +153,18 @@ def single_reason(loss: Any, optimizer: Any, conversion: Any) -> str | None:
     )
 
 
+def trimming_reason(penalty: Any, optimizer: Any, conversion: Any) -> str | None:
+    """Return why features cannot leave the state of a method, or None."""
+    why, base = None, conversion.base
+    if not optimizer.can_forget_features:
+        why = f"{type(optimizer).__name__} has a state that ties features together: choose optimizer='nftrl' or 'fobos'"
+    elif not penalty.has_prox:
+        why = f"{penalty.record.__name__} ties features together: choose penalty='elasticnet'"
+    elif not base.can_forget_features:
+        why = f"{type(base).__name__} keeps what it knows by feature: choose conversion='last' or 'average-sl'"
+    return None if why is None else f"max_features and trim let features leave, but {why}."
+
+
 def partitions_reason(optimizer: Any) -> str | None:
     """Return why the states of several partitions cannot be averaged, or None."""
     if optimizer.can_be_averaged and not optimizer.per_feature_clock:

@@ -378,6 +378,9 @@ class Optimizer(Contract, kind="optimizer"):
     can_be_rounded = default(
         "bool", False, "Whether its state may be rounded to float32: it holds sums of gradients, not weights."
     )
+    can_forget_features = default(
+        "bool", False, "Whether a feature's cell of zeros is all that a feature without a past needs (max_features)."
+    )
     is_dense = default("bool", False, "Whether every example costs O(features).")
     keeps_recent_features = default(
         "bool", False, "Whether its last iterate keeps the features of recent examples, however small the steps are."

@@ -29,6 +29,9 @@ class Conversion(Contract, kind="conversion"):
         "bool", False, "Whether finish_runs converts all runs of a model together, from the sample of the first run."
     )
     bounds_false_features = default("bool", False, "Whether it selects features with a bound on the false ones.")
+    can_forget_features = default(
+        "bool", True, "Whether features may leave a run: what it knows of them is in the run (max_features)."
+    )
     by_row = default("record or None", None, "The splits and groups of the rows of one fit. None: there are none.")
     metric = default("text or None", None, "The metric of the map to a sparse vector. None: there is no such map.")
     L = default("number or None", None, "The scalar metric. None: it comes from the data.")

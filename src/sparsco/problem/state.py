@@ -299,6 +299,12 @@ class Layout(NamedTuple):
         cell[: state.cell.size] = state.cell
         return state._replace(cell=cell)
 
+    def keep(self, problem: Problem, state: State, kept: np.ndarray, used: int) -> None:
+        """Move the cells ``kept`` of the first ``used`` features, ascending, to the front, and clear the others."""
+        cells = state.cell.reshape(problem.d, self.stride(problem))
+        cells[: len(kept)] = cells[kept]
+        cells[len(kept) : used] = 0.0
+
     def views(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return views: shared (d, shared), lanes (d, lane + sums, width), bias (bias + sums, width)."""
         return *self.cells_of(problem, state), self.bias_of(problem, state)
@@ -416,6 +422,13 @@ def padded(array: np.ndarray, d: int) -> np.ndarray:
         return array[:d]
     out = np.zeros((d, *array.shape[1:]))
     out[: len(array)] = array
+    return out
+
+
+def compacted(array: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return the rows ``kept``, in ascending order, at the front of an array of zeros of the same length."""
+    out, kept = np.zeros_like(array), kept[kept < len(array)]
+    out[: len(kept)] = array[kept]
     return out
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..data.rows import margins as margins_of
-from ..data.slots import numbered
+from ..data.slot_tables import numbered
 from ..losses import value
 
 Rows = tuple[Matrix, np.ndarray, np.ndarray | None]

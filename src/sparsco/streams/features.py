@@ -21,12 +21,14 @@ MAX_NAMES = 1 << 20
 FINGERPRINT = (1 << 62) - 1
 _SEEN_BITS = 24
 _MANY_MARKS = 1 << 20
+_FEW_NAMES = 1 << 12
 
 
 class Vocabulary:
     """An encoder with columns in the order of first appearance of names; ``frozen`` leaves unknown names out."""
 
     seed = 0
+    index_type: Any = np.uint32
 
     def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
         self._columns, self._names = SeenColumns(), list(names)
@@ -92,10 +94,79 @@ class Vocabulary:
         return columns, None
 
 
+class Keyed(Vocabulary):
+    """A vocabulary that can forget names: the column of a name is 62 bits of its hashes, whatever came before it."""
+
+    index_type = np.uint64
+
+    def __init__(self, names: Iterable[str] = (), frozen: bool = False) -> None:
+        super().__init__(names, frozen)
+        self._placed, self._last = 0, np.zeros(len(self._names), np.int64)
+
+    def __len__(self) -> int:
+        return FINGERPRINT + 1
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Return the names that are not forgotten, by column."""
+        columns = self._columns.to_columns(np.arange(len(self._names)))
+        return dict(zip(columns.tolist(), self._names, strict=True))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the options that columns depend on: there are none."""
+        return {"names": "keys"}
+
+    def recall(self, names: Mapping[int, str]) -> None:
+        """Restore the names of an earlier reading."""
+        self.__init__(names.values(), self.frozen)  # type: ignore[misc]
+
+    def cut(self, d: int) -> None:
+        """Do nothing: columns do not depend on the names seen so far."""
+
+    def marks(self, longest: int) -> np.ndarray:
+        """Return uninitialised room for numbers, which columns share."""
+        size = _shared_marks(longest)
+        if self._marks.size < size:
+            self._marks = np.empty(size, np.int32)
+        return self._marks
+
+    def place(self, keys: np.ndarray, names_of: NamesOf) -> tuple[np.ndarray, None]:
+        """Return the columns of the entries, -1 for those left out; each call is a chunk for ``forget``."""
+        places, _ = super().place(keys, names_of)
+        columns = (keys & U(FINGERPRINT)).view(np.int64)
+        if self.frozen:
+            return np.where(places >= 0, columns, -1), None
+        self._placed += 1
+        if len(self._last) < len(self._names):
+            self._last = np.append(self._last, np.zeros(len(self._names), np.int64))
+        self._last[places] = self._placed
+        return columns, None
+
+    def forget(self, in_use: np.ndarray, chunks: int) -> None:
+        """Drop names that are neither of the columns ``in_use`` nor of a chunk behind the first ``chunks``.
+
+        Nothing happens while there are few names beside those in use.
+        """
+        if len(self._names) <= 2 * len(in_use) + _FEW_NAMES:
+            return
+        kept = self._last[: len(self._names)] > chunks
+        known = self._columns.slots_of(in_use)
+        kept[known[known >= 0]] = True
+        slots = np.flatnonzero(kept)
+        self._columns, self._last = self._columns.only(slots), self._last[slots]
+        self._names = [self._names[slot] for slot in slots.tolist()]
+
+
+def _shared_marks(longest: int) -> int:
+    """Return how many marks serve any number of columns; in a row of the ``longest`` length some dozens share one."""
+    return max(_MANY_MARKS, 1 << (longest * longest >> 6).bit_length())
+
+
 class Hashed:
     """An encoder with ``2 ** bits`` columns; it keeps the first name of a column for inspection, at most MAX_NAMES."""
 
     frozen = False
+    index_type: Any = np.uint32
 
     def __init__(self, bits: int, seed: int = 0, signed: bool = True, names: Mapping[int, str] | None = None) -> None:
         if not 1 <= bits <= 31:
@@ -128,7 +199,7 @@ class Hashed:
 
         Where there are very many columns, some share it; in a row of the ``longest`` length only some dozens do.
         """
-        size = min(len(self), max(_MANY_MARKS, 1 << (longest * longest >> 6).bit_length()))
+        size = min(len(self), _shared_marks(longest))
         if self._marks.size < size:
             self._marks = np.empty(size, np.int32)
         return self._marks
@@ -185,7 +256,7 @@ def rows_of(
         lengths = np.diff(np.append(0, np.cumsum(kept))[np.append(0, np.cumsum(lengths))])
         columns, values = columns[kept], values[kept]
     n, indptr = columns.size, np.zeros(len(lengths) + 1, np.int64)
-    indices, data = np.empty(n, np.uint32), np.empty(n)
+    indices, data = np.empty(n, encoder.index_type), np.empty(n)
     size = merge(lengths, columns, values, encoder.marks(int(lengths.max(initial=0))), indptr, indices, data)
     return indptr, indices[:size], data[:size]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..text.encoding import TextEntries, joined
 from ..text.fingerprints import NamesOf
-from .features import Encoder, Hashed, Vocabulary, rows_of
+from .features import Encoder, Hashed, Keyed, Vocabulary, rows_of
 from .files import Text
 from .frequencies import Counted
 from .protocol import Chunk, Position, Stream, StreamError
@@ -102,6 +102,15 @@ class Pieces(Stream):
     def recall(self, names: Mapping[int, str]) -> None:
         if self.encoder is not None:
             self.encoder.recall(names)
+
+    def key_names(self) -> None:
+        known = self.encoder
+        if isinstance(known, Vocabulary) and not known.frozen:
+            self.encoder = Keyed(known.names.values())
+
+    def forget_names(self, in_use: np.ndarray, chunks: int) -> None:
+        if isinstance(self.encoder, Keyed):
+            self.encoder.forget(in_use, chunks)
 
     def identity(self) -> dict[str, Any]:
         options = self.settings() | (self.encoder.settings() if self.encoder is not None else {})

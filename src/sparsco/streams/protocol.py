@@ -113,6 +113,18 @@ class Stream:
     def recall(self, names: Mapping[int, str]) -> None:
         """Restore the ``names`` of an earlier reading of the same source, to resume from one of its positions."""
 
+    def key_names(self) -> None:
+        """Let the columns of names be hashes of 62 bits from here on, so that names can be forgotten.
+
+        By default nothing changes: columns are numbers, or names are hashed to few columns.
+        """
+
+    def forget_names(self, in_use: np.ndarray, chunks: int) -> None:
+        """Drop names that are neither of the columns ``in_use`` nor of a chunk behind the first ``chunks``.
+
+        By default nothing is dropped.
+        """
+
     def identity(self) -> dict[str, Any]:
         """Return everything that the rows depend on, in JSON types: files with sizes and times, format, options."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ class AllFeatures(NamedTuple):
 
     def widened(self, matrix: Matrix) -> Matrix:
         """Return rows that have all columns."""
-        return matrix.of_width(max(matrix.d, self.width))
+        return matrix.of_width(max(matrix.d, self.width)) if self.width else matrix
 
 
 def all_features(stream: Stream, feature_groups: Any, reading: Callable[[Chunk], None]) -> AllFeatures:

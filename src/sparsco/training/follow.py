@@ -34,7 +34,7 @@ from . import model_files
 from .checkpoints import Checkpoints
 from .crossing import Crossing
 from .inspection import summary
-from .labelled_rows import LabelledRows, by_name, describe, reader_of
+from .labelled_rows import LabelledRows, by_name, describe, is_keyed, reader_of
 from .results import Report, StoppedError, Trained
 from .train import Training
 
@@ -227,7 +227,11 @@ class Following(Training):
 
     def open(self, source: str, names: Mapping[int, str] | None, named: bool | None) -> None:
         """Open the log; its features must be names if ``named`` is True, and numbered columns if it is False."""
-        self.stream = open_growing(source, self._wait, **(self.reader | ({"names": dict(names)} if names else {})))
+
+        def opened(**more: Any) -> Any:
+            return open_growing(source, self._wait, **(self.reader | more))
+
+        self.stream = self.names_in_use.opened(names, opened)
         if named is not None and named != by_name(self.stream):
             kinds = ("numbered columns", "names")
             raise ValueError(f"the features of the model are {kinds[named]}, those of the log {kinds[not named]}.")
@@ -307,10 +311,11 @@ class Following(Training):
                     group, self.held, missing = LabelledRows.joined(self.held), [], JUDGED
                     yield group
             first += chunk.rows
+            self.names_in_use.forget(self.model, self.stream, first, self.row)
 
     def _narrowed(self, rows: LabelledRows) -> LabelledRows:
         """Return rows with no more columns than have occurred so far: a chunk has those of later rows, too."""
-        if self.stream.hashed_to:
+        if self.stream.hashed_to or is_keyed(self.stream):
             return rows
         matrix = rows.matrix
         before = max((part.matrix.d for part in self.held), default=self.model.n_features_in_ if self.row else 1)

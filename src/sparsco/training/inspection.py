@@ -56,6 +56,9 @@ def summary(trained: Trained) -> dict[str, Any]:
         "warnings": [*trained.warnings, *report["warnings"]],
         "table": [line._asdict() for line in trained.table],
     }
+    if "trimmed" in report:
+        found["trimmed"] = report["trimmed"]
+        found["features"] = report["trimmed"]["in_use"]
     if is_classifier:
         found["classes"] = model.classes_.tolist()
     if model.feature_groups is not None:
@@ -88,6 +91,16 @@ def summary(trained: Trained) -> dict[str, Any]:
     return found
 
 
+def _trimmed_in_words(trimmed: Mapping[str, Any]) -> str:
+    """Return how many features have left a stream, and when."""
+    if not trimmed["times"]:
+        return "trimmed: no feature has left"
+    times = f"at {trimmed['times']:,} boundaries" if trimmed["times"] > 1 else "at one boundary"
+    had = f", {trimmed['selected_left']:,} of them with a weight" if trimmed["selected_left"] else ""
+    when = f"the first after example {trimmed['first_at']:,}, the last after {trimmed['last_at']:,}"
+    return f"trimmed: {trimmed['left']:,} features have left{had}, {times}, {when}"
+
+
 def _feature_count(model: Any) -> int:
     """Return the number of features: columns, and crosses where there are any."""
     features = model.fit_state.features
@@ -106,6 +119,8 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         if name in outcome:
             what = "rows judged before they were learned" if name == "progressive" else "test rows"
             lines.append(f"{what}: " + figures(outcome[name]))
+    if "trimmed" in outcome:
+        lines.append(_trimmed_in_words(outcome["trimmed"]))
     if "groups" in outcome:
         lines.append(_groups_in_words(outcome["groups"]))
     if "optimum" in outcome:

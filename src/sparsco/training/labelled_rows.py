@@ -12,7 +12,7 @@ from ..estimators.linear import LinearModel
 from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
-from ..streams.features import Hashed, Vocabulary
+from ..streams.features import Hashed, Keyed, Vocabulary
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, unlabelled
 from ..streams.tabular import ROLES
@@ -151,10 +151,16 @@ def describe(model: Any, stream: Stream, columns: int | None = None) -> None:
     description = stream.description
     if description is None or not isinstance(model, LinearModel):
         return
-    names = stream.names if by_name(stream) else None
-    every = [] if names is None else [names[column] for column in range(len(names))][:columns]
-    own = None if names is None or model.fit_state.has_names else every
+    names = stream.names if by_name(stream) else {}
+    every = [names[column] for column in sorted(names)][:columns]
+    is_named = by_name(stream) and not model.fit_state.has_names
+    own = None if not is_named else names if is_keyed(stream) else every
     model.describe(description.learned(every), own, stream.counts)
+
+
+def is_keyed(stream: Stream) -> bool:
+    """Return whether columns are hashes of names, which may be forgotten."""
+    return isinstance(stream, Pieces) and isinstance(stream.encoder, Keyed)
 
 
 def own_schema(model: Any, settings: Mapping[str, Any] | None) -> dict[str, Any]:

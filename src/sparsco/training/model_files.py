@@ -184,8 +184,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
     described = model.fit_state.described
     every, by_name = _names_to_store(model, names, by_name)
     kind, width = next(name for name, kind in FEATURES.items() if type(features) is kind), int(model.n_features_in_)
-    places, labels = used, by_names({} if kind == "names" else every)
-    crosses = None
+    places, labels, crosses = used, by_names({} if kind == "names" else every), None
     if isinstance(features, Crossed):
         (places, crosses), width = features.stored(used), 1 << 62
         every = dict(zip(places.tolist(), features.called(used), strict=True))
@@ -300,7 +299,7 @@ def _names_to_store(model: LinearModel, names: Mapping[int, str] | None, by_name
     """Return the names of columns that are known, and whether they are the features."""
     every, described, features = names or {}, model.fit_state.described, model.fit_state.features
     if names is None and described is not None and described.names is not None:
-        every, by_name = dict(enumerate(described.names)), True
+        every, by_name = described.names_by_column(), True
     if isinstance(features, Names):
         return dict(enumerate(features.names)), by_name
     if names is None and model.column_names is not None:

@@ -143,6 +143,7 @@ state/sample-rows             conversions.reservoir:SampleRows
 state/matrix                  data.rows:Matrix
 state/drift                   data.row_order:RowOrder
 state/drift-test              data.drift:DriftTest
+state/trimming                data.trimming:Trimming
 mixing/place                  distributed.partitions:Place
 mixing/message                distributed.messages:Message
 mixing/update                 distributed.messages:Update

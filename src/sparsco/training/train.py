@@ -46,6 +46,7 @@ from .labelled_rows import (
     own_schema,
     targets_of,
 )
+from .names_in_use import NamesInUse
 from .results import Line, StoppedError, Trained
 
 _PIECE = 1 << 15
@@ -143,7 +144,7 @@ def train(
     crossed = Crossing(cross, birth, cross_bits, reader)
     run = Training(model, int(passes), bool(shuffle), reader, classes, dict(settings or {}), crossed)
     run.checkpoints, run.stop, run.live = checkpoints, stop, live or Live()
-    run.stream = open_stream(source, **(run.reader | ({"names": dict(names)} if names else {})))
+    run.stream = run.names_in_use.opened(names, lambda **more: open_stream(source, **(run.reader | more)))
     if named is not None and named != by_name(run.stream):
         kinds = ("numbered columns", "names")
         raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
@@ -176,6 +177,7 @@ class Training:
         self.classes, self.settings, self.crossing = classes, settings, crossing
         if model is not None:
             settings = model.settings() | {"type": type(model).__name__}
+        self.names_in_use = NamesInUse(settings)
         self.half_life = checked_half_life(settings.get("half_life"), reader)
         under_way = [] if model is None else model.fit_state.fingerprint()
         self.asked = hash_of(settings, (passes, shuffle, sorted(reader.items()), classes), under_way, crossing.asked)
@@ -194,9 +196,7 @@ class Training:
         """The order in which rows are read."""
         self.identity: Any = None
         """The identity of the source at the beginning."""
-        self.table: list[Line] = []
-        self.notes: list[str] = []
-        self.warnings: list[str] = []
+        self.table, self.notes, self.warnings = list[Line](), list[str](), list[str]()
         self.features = AllFeatures()
         """All features of the source, where groups need them."""
         self.rows, self.seconds, self.began = 0, 0.0, time.monotonic()
@@ -331,8 +331,7 @@ class Training:
             while at < chunk.rows:
                 row, mark = first + at, next_mark(self.row) if self.epoch == 0 else 1 << 62
                 n = min(chunk.rows - at, (mark if row < mark else mark + JUDGED) - row, _PIECE)
-                part = rows.cut(at, at + n)
-                at += n
+                part, at = rows.cut(at, at + n), at + n
                 if row < mark:
                     yield part, False
                     continue
@@ -341,6 +340,7 @@ class Training:
                     yield LabelledRows.joined(held), True
                     held, self.behind = [], here
             first += chunk.rows
+            self.names_in_use.forget(self.model, self.stream, first, self.row, self.order)
             self.live.show(chunk.read, self.stream.total, self._learned(), self.epoch, self.passes)
         if held:
             yield LabelledRows.joined(held), True

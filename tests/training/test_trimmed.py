@@ -1,0 +1,202 @@
+"""Training on files with a bound on the features: names leave with them, and no cut or kill changes a bit."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from sparsco import SparseRegressor, follow, load, save, train
+from sparsco.cli import main
+from sparsco.streams import features as features_module
+from sparsco.streams.features import Keyed
+from sparsco.training.checkpoints import Checkpoints
+from sparsco.training.results import StoppedError
+
+SETTINGS = {"alpha": 0.003, "optimizer": "nftrl", "random_state": 0}
+
+
+def lines(n=6000, seed=0):
+    """Return lines of VW text with words that count, common words, and two words that never come again."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for t in range(n):
+        some, common = rng.choice(20, 3, replace=False).tolist(), set(rng.integers(0, 100, 3).tolist())
+        score = sum(1.0 if k < 10 else -1.0 for k in some) + 0.3 * rng.normal()
+        words = [*(f"i{k}" for k in some), *(f"c{k}" for k in common), f"n{t}", f"m{t}"]
+        found.append(f"{1 if score > 0 else -1} | {' '.join(words)}\n")
+    return found
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "words.vw"
+    path.write_text("".join(lines()))
+    return path
+
+
+@pytest.fixture
+def few_names(monkeypatch):
+    """Let names be forgotten when there are few, in chunks of few lines."""
+    monkeypatch.setattr(features_module, "_FEW_NAMES", 0)
+
+
+def same(one, other):
+    a, b = one.convert(), other.convert()
+    return np.array_equal(a.coef.toarray(), b.coef.toarray()) and np.array_equal(a.intercept, b.intercept)
+
+
+def weights(trained):
+    """Return the weights of a training run by name."""
+    coef = trained.estimator.fit_state.model.coef
+    names, columns = trained.stream.names, trained.model.fit_state.features.to_columns(coef.indices)
+    return {names[column]: weight for column, weight in zip(columns.tolist(), coef.data.tolist(), strict=True)}
+
+
+def test_names_leave_with_their_features(file, few_names):
+    settings = SETTINGS | {"max_features": 400}
+    trained = train(file, settings=settings, shuffle=False, reader={"block_bytes": 1 << 14})
+    names = set(trained.stream.names.values())
+    in_use = trained.model.fit_state.features
+    columns = in_use.to_columns(np.arange(len(in_use))).tolist()
+    assert len(in_use) <= 400 and set(columns) <= set(trained.stream.names)
+    assert 2 * len(in_use) + 800 > len(names) >= len(in_use)
+    found = weights(trained)
+    assert sorted(found) == sorted(f"i{k}" for k in range(20)) and all(
+        (weight > 0.0) == (int(name[1:]) < 10) for name, weight in found.items()
+    )
+    figures = trained.model.report_["trimmed"]
+    assert figures["left"] > 11_000 and figures["selected_left"] == 0 and figures["first_at"] >= 1000
+
+
+def test_the_vocabulary_changes_no_weight(file):
+    """Columns that are hashes of names give the model of columns in the order of appearance."""
+    settings = SETTINGS | {"conversion": "last"}
+    plain, bounded = (train(file, settings=settings | {"max_features": most}, shuffle=False) for most in (None, 10**6))
+    assert weights(plain) == weights(bounded)
+
+
+class Stopping:
+    """A request to end after so many questions."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def __call__(self):
+        self.after -= 1
+        return self.after < 0
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, {"random_state": 0}], ids=["given", "automatic"])
+@pytest.mark.filterwarnings("ignore:alpha='auto'")
+def test_killed_and_resumed(file, tmp_path, few_names, settings):
+    settings = settings | {"max_features": 400, "trim": 1500}
+    options = {"settings": settings, "shuffle": False, "reader": {"block_bytes": 1 << 14}}
+    whole = train(file, **options)
+    checkpoints, ends, resume = Checkpoints(tmp_path / "words.checkpoint", rows=700), 0, False
+    while True:
+        try:
+            parts = train(file, checkpoints=checkpoints, resume=resume, stop=Stopping(9), **options)
+            break
+        except StoppedError:
+            ends, resume = ends + 1, True
+    assert ends > 2 and same(whole.model, parts.model) and weights(whole) == weights(parts)
+    assert whole.model.report_["trimmed"] == parts.model.report_["trimmed"]
+    assert [line[:6] for line in whole.table] == [line[:6] for line in parts.table]
+
+
+def test_updates_and_files(file, tmp_path, capsys):
+    whole, first, second = (tmp_path / name for name in ("whole.model", "first.model", "second.model"))
+    halves = lines()
+    (tmp_path / "a.vw").write_text("".join(halves[:3100]))
+    (tmp_path / "b.vw").write_text("".join(halves[3100:]))
+    options = ["--no-shuffle", "--quiet", "--alpha", "0.003", "--optimizer", "nftrl", "--max-features", "400"]
+    assert main(["train", str(file), "-m", str(whole), *options, "--json"]) == 0
+    outcome = json.loads(capsys.readouterr().out)
+    assert outcome["features"] <= 400 and outcome["trimmed"]["left"] > 11_000
+    assert main(["train", str(tmp_path / "a.vw"), "-m", str(first), *options, "--save-state"]) == 0
+    assert "features have left, at" in capsys.readouterr().out
+    update = ["train", str(tmp_path / "b.vw"), "--update", str(first), "-m", str(second), "--no-shuffle", "--quiet"]
+    assert main(update) == 0
+    a, b = load(whole), load(second)
+    assert np.array_equal(a.coef_, b.coef_) and a.feature_names_.tolist() == b.feature_names_.tolist()
+    assert a.settings()["max_features"] == 400
+    assert main([*update, "--max-features", "3"]) == 2
+    assert "leave out --max-features" in capsys.readouterr().err
+    assert main(["predict", str(whole), str(file)]) == 0
+    assert main(["train", str(file), "-m", str(whole), "--max-features", "9", "--polish", "--quiet"]) == 2
+    assert "polish needs all features" in capsys.readouterr().err
+
+
+def test_a_log_that_is_followed(file, tmp_path, few_names):
+    """The model of a log is that of its file, and its reader forgets names."""
+    settings = SETTINGS | {"max_features": 400}
+    whole = train(file, settings=settings, shuffle=False)
+    options = {"settings": settings, "idle_exit": 0.0, "publish_rows": 2048, "reader": {"block_bytes": 1 << 14}}
+    followed = follow(file, tmp_path / "log.model", **options)
+    assert same(whole.model, followed.model) and weights(whole) == weights(followed)
+    assert len(followed.stream.names) < 2000 and sorted(load(tmp_path / "log.model").feature_names_) == sorted(
+        weights(whole)
+    )
+
+
+def test_crosses_need_their_parents(file):
+    with pytest.raises(ValueError, match="crosses need their parents"):
+        train(file, settings=SETTINGS | {"max_features": 400}, cross=["all"], shuffle=False)
+
+
+def test_offsets_go_with_their_rows():
+    """Offsets of examples that are learned up to a boundary, in any cut."""
+    rng = np.random.default_rng(0)
+    rows = [[f"a{k}", f"b{t}"] for t, k in enumerate(rng.integers(0, 9, 1500).tolist())]
+    counts = rng.poisson(2.0, 1500).tolist()
+    models = []
+    for look in (10_000, 130):
+        model = SparseRegressor(loss="poisson", alpha=0.01, optimizer="nftrl", max_features=100, random_state=0)
+        for t, (x, y) in enumerate(zip(rows, counts, strict=True)):
+            model.learn_one(x, y, offset=0.1 * (t % 3))
+            _ = model.t_ if t % look == 0 else None
+        models.append(model)
+    assert same(*models) and models[0].fit_state.trimming.left > 1000
+
+
+def test_tables_go_on_with_dicts(tmp_path, few_names):
+    """A table with a column of ever new categories, learned further by dicts, with names that leave."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    rows = [("abc"[k % 3], f"u{k}", float(rng.normal())) for k in range(3000)]
+    labels = ["yes" if color == "a" or size > 1.0 else "no" for color, _, size in rows]
+    path = tmp_path / "t.csv"
+    cells = [f"{color},{user},{size},{label}" for (color, user, size), label in zip(rows, labels, strict=True)]
+    path.write_text("color,user,size,target\n" + "\n".join(cells[:2000]) + "\n")
+    settings = {"alpha": 0.01, "optimizer": "nftrl", "random_state": 0, "max_features": 100}
+    trained = train(path, settings=settings, shuffle=False)
+    model = trained.estimator
+    found = [line.name for line in model.summary().lines]
+    assert "color=a" in found and "size" in found and len(model.fit_state.features) <= 100
+    for (color, user, size), label in zip(rows[2000:], labels[2000:], strict=True):
+        model.learn_one({"color": color, "user": user, "size": size}, label)
+    model = pickle.loads(pickle.dumps(model))
+    assert model.predict_one({"color": "a", "user": "new", "size": 0.0}) == "yes"
+    assert model.predict_one({"color": "b", "user": "new", "size": 0.0}) == "no"
+    assert len(model.fit_state.described.known_names()) < 400
+    again = load(save(model, tmp_path / "t.model"))
+    assert sorted(line.name for line in again.summary().lines) == sorted(line.name for line in model.summary().lines)
+
+
+def test_a_stream_forgets_only_what_is_not_awaited(few_names):
+    encoder = Keyed()
+    names = [f"w{k}" for k in range(6)]
+
+    def place(some):
+        keys = features_module.fingerprints([names[k] for k in some], 0)
+        return encoder.place(keys, lambda entries: [names[some[k]] for k in entries.tolist()])[0]
+
+    first, second = place([0, 1, 2]), place([2, 3])
+    assert first[2] == second[0] and encoder.names == dict(zip([*first, second[1]], names, strict=False))
+    encoder.forget(first[:1], 1)  # the second chunk is not learned yet
+    assert sorted(encoder.names.values()) == ["w0", "w2", "w3"]
+    encoder.forget(first[:1], 2)
+    assert sorted(encoder.names.values()) == ["w0"] and place([1, 0])[0] == first[1]
