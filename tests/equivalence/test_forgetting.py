@@ -18,7 +18,7 @@ from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.penalties import ElasticNet
 from support import number_of_streams
-from support.cases import LOSSES, PENALTIES, RULES, Fading, check_unless_chaotic, sensible, suited
+from support.cases import LOG_LINKS, LOSSES, PENALTIES, RULES, Fading, check_unless_chaotic, sensible, suited
 from support.strategies import streams
 
 OPTIMIZERS = "nftrl", "nftrl-own-clock", "ftrl", "ftrl-own-clock", "fobos", "fobos-gradient", "rda", "rda-enhanced"
@@ -42,7 +42,7 @@ def draw_case(data, optimizer, conversion, lattice):
     rule = data.draw(st.sampled_from([rule for rule in RULES if sensible(optimizer, rule, penalty)]))
     if conversion.endswith("diagonal") and not LOSSES[loss].curved:
         loss = "logistic"
-    if loss == "poisson" and ("nftrl" not in optimizer or penalty == "huge"):
+    if loss in LOG_LINKS and ("nftrl" not in optimizer or penalty == "huge"):
         loss = "huber"
     if loss in ("huber", "squared-hinge") and rule != "auto":
         loss = "logistic"
