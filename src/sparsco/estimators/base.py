@@ -96,8 +96,7 @@ class LinearBase:
         self.penalty = penalty
         self.optimizer, self.conversion = optimizer, conversion
         self.step_size = step_size
-        self.max_iter = max_iter
-        self.tol = tol
+        self.max_iter, self.tol = max_iter, tol
         self.n_iter_no_change = n_iter_no_change
         self.early_stopping, self.validation_fraction = early_stopping, validation_fraction
         self.shuffle = shuffle

@@ -182,8 +182,7 @@ class Training:
         under_way = [] if model is None else model.fit_state.fingerprint()
         self.asked = hash_of(settings, (passes, shuffle, sorted(reader.items()), classes), under_way, crossing.asked)
         """A hash of the parameters, to compare with that in a checkpoint."""
-        seed = settings.get("random_state")
-        self.seed = seed if isinstance(seed, int) else 0
+        self.seed = seed if isinstance(seed := settings.get("random_state"), int) else 0
         self.epoch, self.row = 0, 0
         """The number of the pass, from 0, and the number of its rows that have been learned."""
         self.behind: tuple[Any, int] = (None, 0)
