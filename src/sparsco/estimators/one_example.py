@@ -125,7 +125,7 @@ class OneExample(LinearBase):
         if described is not None and offset is None:
             offset = described.offset_of(x)
         p = self._margins_without(x)
-        return p if offset is None else shifted(p[None], checked_offset(offset, 1), self.classifies)[0]
+        return p if offset is None else shifted(p[None], checked_offset(offset, 1), self)[0]
 
     def _margins_without(self, x: Any) -> np.ndarray:
         """Return the margins of one example without an offset."""

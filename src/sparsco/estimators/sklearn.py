@@ -184,7 +184,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
 
     def _at(self, p: np.ndarray, offset: Any) -> np.ndarray:
         """Return margins at the offsets of the rows."""
-        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self.classifies)
+        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
