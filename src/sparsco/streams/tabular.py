@@ -141,6 +141,10 @@ class Tabular(Pieces):
             given["time"] = self.time
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
+    def other_format(self, columns: int) -> str:
+        """Return which other format a table with so many columns may have, as the end of a sentence."""
+        return ""
+
     @property
     def description(self) -> Description | None:  # type: ignore[override]
         """Return the description, also before the first row is read; None if it is not known."""
@@ -197,7 +201,7 @@ class Tabular(Pieces):
             if len(found) != 1:
                 raise StreamError(
                     f"{source}: the target column is unknown: give target= (--target), None (none) "
-                    f"for no target, or one of {listed(list(types), 20)}."
+                    f"for no target, or one of {listed(list(types), 20)}{self.other_format(len(types))}."
                 )
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
