@@ -41,14 +41,8 @@ def main() -> None:
     for (name, called), axes in zip(SETS.items(), drawn.subplots(1, len(SETS)), strict=True):
         given = data(name)
         results = [demo.measure(each, given) for each in demo.CONTENDERS]
-        ours, folds = results[:2]
-        small = ours.model.at_size(folds.selected)
-        error = float(np.mean(small.predict(given.X_test) != given.y_test))
-        lines = [ours, ours._replace(name=f"the same fit, `at_size({folds.selected})`", error=error), *results[1:]]
-        lines[1] = lines[1]._replace(selected=small.n_selected_, agreement=np.nan, seconds=np.nan)
-        for line in lines:
-            shown = " | ".join(demo.cells(line)).replace("nan%", "").replace("nan", "")
-            print(f"| {called if line is ours else ''} | {shown} |", flush=True)
+        for result in results:
+            print(f"| {called if result is results[0] else ''} | {' | '.join(demo.cells(result))} |", flush=True)
         demo.draw_sizes(results, given, axes)
         axes.set(title=called, xlabel="features in the model", ylabel="wrong labels (%)")
         if axes.get_subplotspec().colspan.start:
