@@ -96,6 +96,7 @@ def main() -> None:
     parser.add_argument("peers", help="the lines of benchmarks/peers.py --json")
     given = parser.parse_args()
     results, lines = (json.loads(Path(name).read_text()) for name in (given.bench, given.peers))
+    results["scaling"] = list({each["axis"]: each for each in results["scaling"]}.values())  # files may repeat it
     folder = DOCS / "_static" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     blocks = [TOP.format(headline=charts.headline(results))]

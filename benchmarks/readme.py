@@ -42,8 +42,7 @@ def main() -> None:
         given = data(name)
         results = [demo.measure(each, given) for each in demo.CONTENDERS]
         for result in results:
-            shown = " | ".join(demo.cells(result))
-            print(f"| {called if result is results[0] else ''} | {shown} |", flush=True)
+            print(f"| {called if result is results[0] else ''} | {' | '.join(demo.cells(result))} |", flush=True)
         demo.draw_sizes(results, given, axes)
         axes.set(title=called, xlabel="features in the model", ylabel="wrong labels (%)")
         if axes.get_subplotspec().colspan.start:

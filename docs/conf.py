@@ -65,7 +65,7 @@ html_theme_options = {
 }
 
 _LITERAL = re.compile(r"(``.*?``)")
-_ROLE = re.compile(r":(?:ref|math):`([^`<]*?)(?: <[^`]*>)?`")
+_ROLE = re.compile(r":(?:ref|math|term):`([^`<]*?)(?: <[^`]*>)?`")
 
 
 def _as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

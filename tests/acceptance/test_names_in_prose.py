@@ -1,4 +1,4 @@
-"""The names of parts in docstrings, in README.md and in the help of the command line are those of the registries."""
+"""The names of parts in docstrings, in docs/choose.md and in the help of commands are those of the registries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sparsco.optimizers import OPTIMIZERS
 from sparsco.penalties import PENALTIES
 from sparsco.presets import PRESETS
 
-README = Path(__file__).parents[2] / "README.md"
+CHOOSE = Path(__file__).parents[2] / "docs" / "choose.md"
 REGISTRIES = {
     "loss": CLASSIFIER_LOSSES | REGRESSOR_LOSSES,
     "penalty": PENALTIES,
@@ -85,8 +85,8 @@ def test_docstring_names_presets_that_estimators_take():
 
 
 @pytest.mark.parametrize("parameter", REGISTRIES)
-def test_readme_lists_all_names_of_a_parameter(parameter):
-    (row,) = [line for line in README.read_text().splitlines() if line.startswith(f"| `{parameter}` |")]
+def test_the_page_of_choices_lists_all_names_of_a_parameter(parameter):
+    (row,) = [line for line in CHOOSE.read_text().splitlines() if line.startswith(f"| `{parameter}` |")]
     named, known = quoted(row), set(REGISTRIES[parameter]) | ({"auto"} if parameter in AUTO else set())
     assert named <= known
     spelled_with_dashes = {name for name in known if "_" not in name}

@@ -13,6 +13,7 @@ from sparsco import (
     SparseClassifierCV,
     SparsePath,
     SparseRegressor,
+    SparseText,
     StableSparseClassifier,
     load,
     save,
@@ -124,3 +125,9 @@ def test_every_estimator_can_be_looked_at_in_every_state(loss, tmp_path):
         assert "class='bar" in looked_at(model) and " for " in looked_at(model)
     assert "to the right for prediction" in looked_at(SparseRegressor(alpha=0.02).fit(X, X[:, 0]))
     assert "not fitted yet" in looked_at(StableSparseClassifier())
+
+
+def test_texts_are_counted_in_a_view():
+    assert "not fitted yet" in looked_at(SparseText())
+    assert "2 texts learned" in looked_at(SparseText().fit(["a word", "<b>"]))
+    assert "SparseText" in looked_at(make_pipeline(SparseText(), SparseClassifier()))

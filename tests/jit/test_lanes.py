@@ -295,8 +295,8 @@ def test_losses_and_prox_on_lanes(loss):
     if not loss.couples:
         assert _same(compiled, wide)
         assert _same(plain, plain_wide)
-    # one exp (a softmax: and sums of eight), one sum, a quotient
-    has_exp = isinstance(loss, losses.Logistic | losses.Poisson | losses.Multinomial)
+    # one exp (a softmax: and sums of eight; Tweedie: two), one sum, a quotient
+    has_exp = isinstance(loss, losses.Logistic | losses.Multinomial | losses.Poisson | losses.Gamma | losses.Tweedie)
     tolerance = 8.0 * np.spacing(1.0) if has_exp else 0.0
     np.testing.assert_allclose(compiled, plain, rtol=tolerance, atol=0.0)
     np.testing.assert_allclose(wide, plain_wide, rtol=tolerance, atol=tolerance if loss.couples else 0.0)

@@ -17,6 +17,7 @@ from ..text.encoding import TextEntries, encoded
 from ..text.frequencies import inverse_frequencies
 from ..text.spec import TFIDF, TextSpec
 from ..util.attributes import stored
+from .views import NOT_FITTED, Shown, Viewed
 
 
 class _Seen(Frequencies):
@@ -36,7 +37,7 @@ class _Seen(Frequencies):
             self.names += entries.names_of(new)
 
 
-class SparseText(TransformerMixin, BaseEstimator):
+class SparseText(Viewed, TransformerMixin, BaseEstimator):
     """Texts as sparse rows of words, phrases or n-grams of characters.
 
     The names of the columns are the words themselves.  The transformer learns which features there are, and in how many
@@ -186,6 +187,10 @@ class SparseText(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         spec = self._spec()
         return spec._replace(ngrams=spec.lengths), self._seen
+
+    def shown(self) -> Shown:
+        """Return what the HTML view shows: the number of texts that were learned."""
+        return Shown(f"{self._seen.texts:,} texts learned" if self.__sklearn_is_fitted__() else NOT_FITTED)
 
     def __sklearn_is_fitted__(self) -> bool:
         return stored(self, "_seen") is not None
