@@ -292,7 +292,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         True where alpha is chosen and False where it is given.
     relaxed : "auto" or bool
         If True, the selected features are learned again without the L1 term.  "auto" is chosen with alpha; where alpha
-        is given it is False.
+        is given it is False.  While alpha is chosen, True allows such models as "auto" does, and does not force them.
     choose : {"balanced", "min", "1-se"}
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
         loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
