@@ -171,3 +171,18 @@ def test_every_optimizer_says_whether_features_may_leave():
     assert sorted(name for name, can in found.items() if can) == [
         "adagrad-fobos", "adagrad-rda", "fobos", "ftrl", "nftrl", "rda", "truncated-gradient",
     ]  # fmt: skip
+
+
+def test_an_error_behind_queued_examples_learns_them_once():
+    """A failed ``partial_fit`` learns what ``learn_one`` had queued, and nothing else."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 3))
+    y = (X[:, 0] > 0.0).astype(int)
+    for bound in (None, 10):
+        model = SparseClassifier(alpha=0.01, random_state=0, max_features=bound).partial_fit(X, y)
+        for k in range(5):
+            model.learn_one((np.arange(3), X[k]), int(y[k]))
+        with pytest.raises(ValueError, match="expecting 3 features"):
+            model.partial_fit(X[:, :2], y)
+        whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(np.r_[X, X[:5]], np.r_[y, y[:5]])
+        assert model.t_ == 1105 and np.array_equal(model.convert().coef.toarray(), whole.convert().coef.toarray())

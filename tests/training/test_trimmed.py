@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sparsco import SparseRegressor, follow, load, save, train
+from sparsco import SparseClassifier, SparseRegressor, follow, load, save, train
 from sparsco.cli import main
 from sparsco.streams import features as features_module
 from sparsco.streams.features import Keyed
@@ -200,3 +200,65 @@ def test_a_stream_forgets_only_what_is_not_awaited(few_names):
     assert sorted(encoder.names.values()) == ["w0", "w2", "w3"]
     encoder.forget(first[:1], 2)
     assert sorted(encoder.names.values()) == ["w0"] and place([1, 0])[0] == first[1]
+
+
+def table(first, stop, wrong=False):
+    """Return rows of a table with ever new users, and their labels; ``wrong`` has a label that is unknown."""
+    arrow = pytest.importorskip("pyarrow")
+    sizes = np.random.default_rng(3).normal(size=stop)[first:]
+    cells = {"color": ["abc"[k % 3] for k in range(first, stop)], "user": [f"u{k}" for k in range(first, stop)]}
+    labels = ["yes" if k % 3 == 0 or size > 1.0 else "no" for k, size in zip(range(first, stop), sizes, strict=True)]
+    return arrow.table(cells | {"size": sizes}), [*labels[:-1], "perhaps"] if wrong else labels
+
+
+def learned(model, first, stop):
+    return model.partial_fit(*table(first, stop))
+
+
+TABLES = {"alpha": 0.01, "optimizer": "nftrl", "random_state": 0, "max_features": 100}
+
+
+def test_tables_go_on_with_data_frames(tmp_path, few_names):
+    """A stream of a table is learned further by data frames, in any cut, as if it were one table."""
+    whole, labels = table(0, 3000)
+    expected = train(whole.append_column("y", [labels]), target="y", settings=TABLES, shuffle=False).estimator
+    some, labels = table(0, 2000)
+    model = train(some.append_column("y", [labels]), target="y", settings=TABLES, shuffle=False).estimator
+    before = model.predict(whole).tolist()
+    with pytest.raises(ValueError, match="perhaps"):
+        model.partial_fit(*table(2000, 2500, wrong=True))
+    assert model.predict(whole).tolist() == before and "u2400" not in " ".join(model.feature_names_)
+    learned(learned(model, 2000, 2300), 2300, 3000)
+    assert same(model, expected) and sorted(model.feature_names_) == sorted(expected.feature_names_)
+    assert model.get_feature_names_out().tolist() == [line.name for line in expected.summary().lines]
+    assert len(model.fit_state.described.known_names()) < 300 and len(model.feature_names_) <= 100
+    again = load(save(pickle.loads(pickle.dumps(model)), tmp_path / "t.model"))
+    assert again.predict(whole).tolist() == expected.predict(whole).tolist()
+
+
+def test_a_stream_of_data_frames_forgets_names(few_names):
+    frames = SparseClassifier(**TABLES).partial_fit(*table(0, 1000), classes=["no", "yes"])  # it decides on columns
+    for first in range(1000, 3000, 250):
+        learned(frames, first, first + 250)
+    whole, labels = table(0, 3000)
+    once = SparseClassifier(**TABLES).partial_fit(whole, labels, classes=["no", "yes"])
+    assert same(frames, once) and frames.feature_names_.tolist() == once.feature_names_.tolist()
+    assert len(frames.fit_state.described.known_names()) < 900 and len(frames.feature_names_) <= 100
+
+
+@pytest.mark.parametrize("bound", [None, 1000])
+def test_an_error_leaves_names_and_counts_of_texts_as_they_were(bound):
+    """Also without a bound: the names of rows that were not learned have no column, and their texts no count."""
+    rng, models = np.random.default_rng(0), []
+    texts = [" ".join(f"w{k}" for k in rng.integers(0, 30, 8)) for _ in range(90)]
+    labels = np.where(["w3" in text.split() for text in texts], "yes", "no")
+    settings = {"alpha": 0.01, "random_state": 0, "max_features": bound}
+    first = pytest.importorskip("pyarrow").table({"text": texts[:40], "y": labels[:40]})
+    for tries in (0, 2):
+        model = train(first, target="y", text="text", settings=settings, text_options={"weighting": "tfidf"}).estimator
+        for _ in range(tries):
+            with pytest.raises(ValueError, match="perhaps"):
+                model.partial_fit([*texts[60:], "unheard"], [*labels[60:], "perhaps"])
+        models.append(model.partial_fit(texts[40:], labels[40:]))
+    one, other = models
+    assert same(one, other) and one.feature_names_.tolist() == other.feature_names_.tolist()

@@ -111,10 +111,7 @@ class OneExample(LinearBase):
             y, offset, times = self._fit.drain_targets()
             weights = self._class_weights(y)
             learn_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights)
-            features = self._fit.features
-            self.n_features_in_ = features.width
-            if self._fit.described is not None:
-                self._fit.described.forget_names(features.to_columns(np.arange(len(features))))
+            self.n_features_in_ = self._fit.features.width
         self._end_queue(len(y))
 
     def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:

@@ -62,6 +62,8 @@ def learn_bounded(
             slot_of = _left(state, slot_of, placed.needed)
             placed = trimming.place(rows, at, at + 1, slot_of, len(state.features), is_bounded=False)
             at = _learn_placed(model, keys, rows, y, weights, at, placed, is_repeat_pass)
+    if state.described is not None:
+        state.described.forget_names(state.features.to_columns(np.arange(len(state.features))))
 
 
 def _learn_placed(
