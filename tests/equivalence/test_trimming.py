@@ -67,6 +67,16 @@ class SlowStream:
             last, before = self.last.get(name, (0, 0))
             self.last[name] = (last, before) if last == self.t + 1 else (self.t + 1, last)
 
+    def ranked(self):
+        """Return the features in use by their absence, before the next example."""
+        selected = self.selected()
+
+        def absence(name):
+            last, before = self.last[name]
+            return (self.t + 1 - before) * (1 if name in selected else 4), -last
+
+        return sorted(self.last, key=absence)
+
     def learn_one(self, x, y):
         if self.t >= PILOT:
             _ = self.model.t_  # learns what is queued
@@ -76,21 +86,17 @@ class SlowStream:
             new = [name for name in x if name not in self.last]
             if self.max_features is not None and new and len(self.last) + len(new) > self.max_features:
                 self.see([name for name in x if name in self.last])
-                selected = self.selected()
-
-                def absence(name):
-                    last, before = self.last[name]
-                    return (self.t + 1 - before) * (1 if name in selected else 4), -last
-
-                ranked = sorted(self.last, key=absence)
                 free = max(min(len(new), self.max_features), self.max_features // 4, 1)
-                self.leave(ranked[max(self.max_features - free, 0) :])
+                self.leave(self.ranked()[max(self.max_features - free, 0) :])
         for name in x:
             if name not in self.last:
                 self.lives[name] = self.lives.get(name, 0) + 1
         self.see(x)
         self.t += 1
         self.model.learn_one({(name, self.lives[name]): value for name, value in x.items()}, y)
+        if self.t == PILOT and self.max_features is not None:
+            _ = self.model.t_
+            self.leave(self.ranked()[self.max_features :])
 
     def iterates(self):
         """Return the names in use, and their weights and intercepts by run."""
@@ -113,7 +119,7 @@ def same(found, expected):
 
 
 VALUES = st.sampled_from([-1.0, 0.5, 1.0, 2.0])
-ROWS = st.lists(st.dictionaries(st.integers(0, 15), VALUES, max_size=5), min_size=PILOT + 5, max_size=60)
+ROWS = st.lists(st.dictionaries(st.integers(0, 15), VALUES, max_size=5), min_size=PILOT, max_size=60)
 BOUNDS = st.sampled_from([(1, None), (3, None), (6, None), (6, 9), (None, 4), (None, 10), (9, 5)])
 
 

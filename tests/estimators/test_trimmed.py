@@ -186,3 +186,18 @@ def test_an_error_behind_queued_examples_learns_them_once():
             model.partial_fit(X[:, :2], y)
         whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(np.r_[X, X[:5]], np.r_[y, y[:5]])
         assert model.t_ == 1105 and np.array_equal(model.convert().coef.toarray(), whole.convert().coef.toarray())
+
+
+def test_the_bound_holds_from_the_end_of_the_first_examples_on():
+    """Also if all features come within the first 1000 examples, and none later."""
+    rng = np.random.default_rng(0)
+    model = SparseClassifier(max_features=30, alpha=1e-3, random_state=0)
+    for k in range(1000):
+        assert k % 250 or k == 0 or len(model.feature_names_) == 41
+        x = [f"v{k}"] if k < 40 else [f"v{rng.integers(10, 40)}"]
+        model.learn_one([*x, "often"], k % 2)
+    assert len(model.feature_names_) == 30 and "often" in model.feature_names_ and "v5" not in model.feature_names_
+    model.convert()
+    assert model.report_["trimmed"] | {"selected_left": 0} == {
+        "in_use": 30, "left": 11, "selected_left": 0, "times": 1, "first_at": 1000, "last_at": 1000,
+    }  # fmt: skip

@@ -49,8 +49,9 @@ def learn_bounded(
     trimming: Trimming = state.trimming
     slot_of, at = state.features.slots_of(keys), 0
     while at < len(rows):
-        first = state.runs[0]
-        if first.pilot is None:
+        first, most = state.runs[0], trimming.most
+        is_collecting = first.pilot is None
+        if is_collecting:
             stop, is_bounded = at + PILOT_ROWS - first.examples, False
         else:
             if trimming.until_due == 0:
@@ -58,6 +59,8 @@ def learn_bounded(
             stop, is_bounded = at + trimming.until_due, True
         placed = trimming.place(rows, at, min(stop, len(rows)), slot_of, len(state.features), is_bounded)
         at = _learn_placed(model, keys, rows, y, weights, at, placed, is_repeat_pass)
+        if is_collecting and first.pilot is not None and most is not None and len(state.features) > most:
+            slot_of = _left(state, slot_of, 0)
         if placed.needed:
             slot_of = _left(state, slot_of, placed.needed)
             placed = trimming.place(rows, at, at + 1, slot_of, len(state.features), is_bounded=False)
@@ -89,7 +92,10 @@ def _learn_placed(
 
 
 def _left(state: FitState, slot_of: np.ndarray, needed: int | None) -> np.ndarray:
-    """Let features leave, for an example that needs room or as unseen for long; return the slots of the keys."""
+    """Let features leave, and return the slots of the keys.
+
+    They leave for an example that needs room for new ones, for the bound alone (0), or as unseen for long (None).
+    """
     trimming: Any = state.trimming
     used = len(state.features)
     is_selected = _has_weight(state, used)
