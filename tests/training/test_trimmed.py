@@ -262,3 +262,22 @@ def test_an_error_leaves_names_and_counts_of_texts_as_they_were(bound):
         models.append(model.partial_fit(texts[40:], labels[40:]))
     one, other = models
     assert same(one, other) and one.feature_names_.tolist() == other.feature_names_.tolist()
+
+
+def test_everybody_counts_the_features_in_use(file, tmp_path, capsys):
+    """Columns are hashes of 62 bits, and their number says nothing to a reader."""
+    path, page = tmp_path / "words.model", tmp_path / "words.html"
+    trained = train(file, settings=SETTINGS | {"max_features": 400}, shuffle=False)
+    in_use = len(trained.model.fit_state.features)
+    assert 300 <= in_use <= 400
+    model = trained.estimator
+    for each in (model, load(save(model, path)), pickle.loads(pickle.dumps(model)).finalize()):
+        assert each.summary().headline == f"SparseClassifier: 20 of {in_use} features"
+        assert f"20 of {in_use} features" in each._repr_html_()
+    options = ["--alpha", ".003", "--optimizer", "nftrl", "--max-features", "400", "--no-shuffle", "--save-state"]
+    assert main(["train", str(file), "-m", str(path), "--html", str(page), "--quiet", *options]) == 0
+    assert f"20 of {in_use} features selected" in capsys.readouterr().out
+    assert main(["inspect", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["features"] == found["training"]["features"] == in_use
+    assert f"20 of {in_use} features" in page.read_text() and "4,611,686" not in page.read_text()
