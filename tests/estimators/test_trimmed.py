@@ -201,3 +201,21 @@ def test_the_bound_holds_from_the_end_of_the_first_examples_on():
     assert model.report_["trimmed"] | {"selected_left": 0} == {
         "in_use": 30, "left": 11, "selected_left": 0, "times": 1, "first_at": 1000, "last_at": 1000,
     }  # fmt: skip
+
+
+def test_times_that_go_back_leave_the_stream_as_it_was(few_first_rows):
+    """Also where features would have left, and rows been learned, before the row in question."""
+    X, y, times = sp.csr_array(np.eye(100)), np.arange(100) % 2, np.arange(100.0)
+    parameters = {"max_features": 10, "alpha": 1e-3, "half_life": 30.0, "random_state": 0}
+    whole, tried = (SparseClassifier(**parameters) for _ in range(2))
+    whole.partial_fit(X, y, time=times)
+    tried.partial_fit(X[:30], y[:30], time=times[:30])
+    back = times[30:].copy()
+    back[60] = 5.0
+    for wrong in (back, None, times[31:], times[30:] - 20.0):
+        with pytest.raises(ValueError, match="time"):
+            tried.partial_fit(X[30:], y[30:], time=wrong)
+    tried.partial_fit(X[30:], y[30:], time=times[30:])
+    assert (whole.coef_ != tried.coef_).nnz == 0 and whole.coef_.nnz > 0
+    whole.convert(), tried.convert()
+    assert whole.report_["trimmed"] == tried.report_["trimmed"] and whole.report_["half_life"] == 30.0

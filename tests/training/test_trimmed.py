@@ -89,7 +89,9 @@ class Stopping:
         return self.after < 0
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, {"random_state": 0}], ids=["given", "automatic"])
+@pytest.mark.parametrize(
+    "settings", [SETTINGS, {"random_state": 0}, SETTINGS | {"half_life": 1000}], ids=["given", "automatic", "fading"]
+)
 @pytest.mark.filterwarnings("ignore:alpha='auto'")
 def test_killed_and_resumed(file, tmp_path, few_names, settings):
     settings = settings | {"max_features": 400, "trim": 1500}
@@ -130,9 +132,10 @@ def test_updates_and_files(file, tmp_path, capsys):
     assert "polish needs all features" in capsys.readouterr().err
 
 
-def test_a_log_that_is_followed(file, tmp_path, few_names):
+@pytest.mark.parametrize("half_life", [None, 1000.0])
+def test_a_log_that_is_followed(file, tmp_path, few_names, half_life):
     """The model of a log is that of its file, and its reader forgets names."""
-    settings = SETTINGS | {"max_features": 400}
+    settings = SETTINGS | {"max_features": 400, "half_life": half_life}
     whole = train(file, settings=settings, shuffle=False)
     options = {"settings": settings, "idle_exit": 0.0, "publish_rows": 2048, "reader": {"block_bytes": 1 << 14}}
     followed = follow(file, tmp_path / "log.model", **options)
@@ -200,6 +203,37 @@ def test_a_stream_forgets_only_what_is_not_awaited(few_names):
     assert sorted(encoder.names.values()) == ["w0", "w2", "w3"]
     encoder.forget(first[:1], 2)
     assert sorted(encoder.names.values()) == ["w0"] and place([1, 0])[0] == first[1]
+
+
+def test_old_rows_fade_by_a_column_of_times(tmp_path, capsys):
+    """Training, its update and dicts one by one give the same bits; times that go back change nothing."""
+    rng = np.random.default_rng(0)
+    days, words = np.cumsum(rng.choice([0.0, 0.1], 3000)).round(1).tolist(), rng.integers(0, 8, 3000).tolist()
+    rows = [
+        (day, f"w{word}", f"u{k}", "yes" if (word < 4) == (k < 2000) else "no")
+        for k, (day, word) in enumerate(zip(days, words, strict=True))
+    ]
+    parts = {"whole": rows, "first": rows[:1700], "second": rows[1700:]}
+    for name, part in parts.items():
+        lines = [",".join(map(str, row)) for row in part]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["day,word,user,target", *lines]) + "\n")
+    whole, half, both = (tmp_path / f"{name}.model" for name in ("whole", "half", "both"))
+    options = ["--half-life", "20", "--time", "day", "--max-features", "50", "--alpha", ".01", "--no-shuffle", "--quiet"]
+    assert main(["train", str(tmp_path / "whole.csv"), "-m", str(whole), *options]) == 0
+    assert "half_life=20" in capsys.readouterr().out
+    assert main(["train", str(tmp_path / "first.csv"), "-m", str(half), *options, "--save-state"]) == 0
+    update = ["train", str(tmp_path / "second.csv"), "--update", str(half), "-m", str(both), "--no-shuffle", "--quiet"]
+    assert main(update) == 0
+    expected, found = load(whole), load(both)
+    assert np.array_equal(expected.coef_, found.coef_) and expected.predict_one({"word": "w1", "user": "x"}) == "no"
+    settings = {"half_life": 20, "max_features": 50, "alpha": 0.01, "random_state": 0}
+    model = train(tmp_path / "first.csv", settings=settings, time="day", shuffle=False).estimator
+    for day, word, user, label in rows[1700:]:
+        model.learn_one({"day": day, "word": word, "user": user}, label)
+    with pytest.raises(ValueError, match="time goes back"):
+        model.learn_one({"day": 0.0, "word": "w1", "user": "x"}, "no")
+    weights = {line.name: line.weight for line in expected.summary().lines}
+    assert {line.name: line.weight for line in model.summary().lines} == weights
 
 
 def table(first, stop, wrong=False):

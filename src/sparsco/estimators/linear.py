@@ -295,7 +295,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if trims(self):
             if first:
                 self._begin_stream(self._fit.features.room)
-            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order)
+            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order, times)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)
