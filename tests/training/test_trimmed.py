@@ -218,7 +218,7 @@ def test_old_rows_fade_by_a_column_of_times(tmp_path, capsys):
         lines = [",".join(map(str, row)) for row in part]
         (tmp_path / f"{name}.csv").write_text("\n".join(["day,word,user,target", *lines]) + "\n")
     whole, half, both = (tmp_path / f"{name}.model" for name in ("whole", "half", "both"))
-    options = ["--half-life", "20", "--time", "day", "--max-features", "50", "--alpha", ".01", "--no-shuffle", "--quiet"]
+    options = ["--half-life", "20", "--time", "day", "--max-features", "50", "--alpha", ".01", "--no-shuffle"]
     assert main(["train", str(tmp_path / "whole.csv"), "-m", str(whole), *options]) == 0
     assert "half_life=20" in capsys.readouterr().out
     assert main(["train", str(tmp_path / "first.csv"), "-m", str(half), *options, "--save-state"]) == 0
