@@ -86,11 +86,11 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
         DivergenceError
             If the steps are too large; the estimator is as it was before.
         """
+        if self.warm_start:
+            self._flush()
         with unchanged_on_error(self):
             check_parameters(self)
             goes_on = bool(self.warm_start) and self._goes_on()
-            if goes_on:
-                self._flush()
             matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
             by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
             times = checked_times(time, len(matrix), self.half_life)
@@ -100,6 +100,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, time: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
+        self._flush()
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
