@@ -183,7 +183,8 @@ class Tabular(Pieces):
             if len(found) != 1:
                 raise StreamError(
                     f"{source}: the target column is unknown: give target= (--target), None (none) "
-                    f"for no target, or one of {listed(list(types), 20)}."
+                    f"for no target, or one of {listed(list(types), 20)}; a file without "
+                    "a header needs header=False (--no-header), one of labels and texts format='text' (--format text)."
                 )
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
