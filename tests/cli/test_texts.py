@@ -72,6 +72,19 @@ def test_a_model_reads_texts_as_it_learned_them(folder, capsys, file, options, n
     )
 
 
+@pytest.mark.parametrize("option", ["--weighting tfidf", "--min-count 2", "--ngrams 1-2"])
+def test_options_of_texts_need_a_column_of_texts(folder, capsys, option):
+    code, _, said = run(capsys, "train", "a.csv", "--target", "label", *option.split(), "-m", "a.model", "--quiet")
+    assert code == 2 and "options of texts have no effect without a column of texts" in said
+    assert not (folder / "a.model").exists()
+
+
+def test_lines_that_are_called_a_table_get_a_hint(folder, capsys):
+    (folder / "a.tsv").write_bytes((folder / "a.txt").read_bytes())
+    code, _, said = run(capsys, "train", "a.tsv", "-m", "a.model", "--quiet")
+    assert code == 2 and "a label, a tab and a text give format='text' (--format text)" in said
+
+
 def test_a_model_of_lines_predicts_texts_without_labels(folder, capsys):
     run(capsys, "train", "a.txt", "-m", "a.model", "--quiet", "--alpha", "0.005")
     (folder / "new.txt").write_text("a free prize\nsee you at home\n")

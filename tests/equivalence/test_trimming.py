@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparsco import SparseClassifier, SparseRegressor, conversions, steps
 from sparsco.conversions import reservoir as reservoir_module
 from sparsco.conversions.choose import Choose
-from sparsco.conversions.reservoir import Reservoir
+from sparsco.conversions.fading_sample import new_reservoir
 from sparsco.data.rows import Matrix, as_matrix
 from sparsco.engine import run as run_module
 from sparsco.engine.growth import keep_features
@@ -67,7 +67,17 @@ class SlowStream:
             last, before = self.last.get(name, (0, 0))
             self.last[name] = (last, before) if last == self.t + 1 else (self.t + 1, last)
 
-    def learn_one(self, x, y):
+    def ranked(self):
+        """Return the features in use by their absence, before the next example."""
+        selected = self.selected()
+
+        def absence(name):
+            last, before = self.last[name]
+            return (self.t + 1 - before) * (1 if name in selected else 4), -last
+
+        return sorted(self.last, key=absence)
+
+    def learn_one(self, x, y, time=None):
         if self.t >= PILOT:
             _ = self.model.t_  # learns what is queued
             if self.trim is not None and self.t % self.trim == 0:
@@ -76,21 +86,17 @@ class SlowStream:
             new = [name for name in x if name not in self.last]
             if self.max_features is not None and new and len(self.last) + len(new) > self.max_features:
                 self.see([name for name in x if name in self.last])
-                selected = self.selected()
-
-                def absence(name):
-                    last, before = self.last[name]
-                    return (self.t + 1 - before) * (1 if name in selected else 4), -last
-
-                ranked = sorted(self.last, key=absence)
                 free = max(min(len(new), self.max_features), self.max_features // 4, 1)
-                self.leave(ranked[max(self.max_features - free, 0) :])
+                self.leave(self.ranked()[max(self.max_features - free, 0) :])
         for name in x:
             if name not in self.last:
                 self.lives[name] = self.lives.get(name, 0) + 1
         self.see(x)
         self.t += 1
-        self.model.learn_one({(name, self.lives[name]): value for name, value in x.items()}, y)
+        self.model.learn_one({(name, self.lives[name]): value for name, value in x.items()}, y, time=time)
+        if self.t == PILOT and self.max_features is not None:
+            _ = self.model.t_
+            self.leave(self.ranked()[self.max_features :])
 
     def iterates(self):
         """Return the names in use, and their weights and intercepts by run."""
@@ -113,22 +119,31 @@ def same(found, expected):
 
 
 VALUES = st.sampled_from([-1.0, 0.5, 1.0, 2.0])
-ROWS = st.lists(st.dictionaries(st.integers(0, 15), VALUES, max_size=5), min_size=PILOT + 5, max_size=60)
+ROWS = st.lists(st.dictionaries(st.integers(0, 15), VALUES, max_size=5), min_size=PILOT, max_size=60)
+FADING = st.sampled_from([None, None, 1.0, 6.0, 50.0])
+STEPS = st.lists(st.sampled_from([1.0, 0.0, 0.5, 3.0, 400.0]), min_size=1, max_size=6)
 BOUNDS = st.sampled_from([(1, None), (3, None), (6, None), (6, 9), (None, 4), (None, 10), (9, 5)])
 
 
 @settings(max_examples=150, deadline=None)
-@given(ROWS, BOUNDS, st.sampled_from(["nftrl", "fobos", "ftrl"]), st.sampled_from([0.0, 0.05]), st.data())
+@given(ROWS, BOUNDS, st.sampled_from(["nftrl", "fobos", "ftrl", "rda"]), st.sampled_from([0.0, 0.05]), st.data())
 def test_a_trimmed_stream_is_its_slow_twin(rows, bounds, optimizer, alpha, data):
-    """The same features are in use, with weights of the same bits, wherever the stream is read or copied."""
+    """The same features are in use, with weights of the same bits, wherever the stream is read or copied.
+
+    Old examples may fade, by their numbers or by times.
+    """
     labels = ["a", "b", *data.draw(st.lists(st.sampled_from("aab"), min_size=len(rows) - 2, max_size=len(rows) - 2))]
     looks = data.draw(st.dictionaries(st.integers(0, len(rows) - 1), st.sampled_from(["read", "pickle", "copy"])))
     parameters = {"alpha": alpha, "optimizer": optimizer, "conversion": "last", "random_state": 0}
+    parameters["half_life"] = data.draw(FADING)
+    times = [None] * len(rows)
+    if parameters["half_life"] is not None and data.draw(st.booleans()):
+        times = (7.0 + np.cumsum(np.resize(data.draw(STEPS), len(rows)))).tolist()
     bounds = dict(zip(("max_features", "trim"), bounds, strict=True))
     model, slow = SparseClassifier(**bounds, **parameters), SlowStream(SparseClassifier, **bounds, **parameters)
     for k, (x, y) in enumerate(zip(rows, labels, strict=True)):
-        model.learn_one(x, y)
-        slow.learn_one(x, y)
+        model.learn_one(x, y, time=times[k])
+        slow.learn_one(x, y, time=times[k])
         look = looks.get(k)
         _ = model.t_ if look == "read" else None
         model = pickle.loads(pickle.dumps(model)) if look == "pickle" else model
@@ -148,20 +163,25 @@ def test_columns_in_any_cut(rows, bounds, data):
     weights = np.array(data.draw(st.lists(st.sampled_from([0.0, 1.0, 1.0]), min_size=len(rows), max_size=len(rows))))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(rows) - 1))))
     parameters = bounds | {"alpha": 0.02, "optimizer": "fobos", "conversion": "average", "random_state": 0}
+    parameters["half_life"], times = data.draw(FADING), None
+    if parameters["half_life"] is not None and data.draw(st.booleans()):
+        times = np.cumsum(np.resize(data.draw(STEPS), len(rows)))
     counted = [k for k in range(len(rows)) if weights[k]]
     if not counted:
         return
     one = SparseRegressor(**parameters)
     for k in counted:
         columns = sorted(rows[k])
-        one.learn_one((np.array(columns, np.int64) * 10**6, np.array([rows[k][j] for j in columns])), y[k])
+        x = np.array(columns, np.int64) * 10**6, np.array([rows[k][j] for j in columns])
+        one.learn_one(x, y[k], time=None if times is None else times[k])
     starts = np.append(0, np.cumsum([len(row) for row in rows]))
     indices = np.array([j for row in rows for j in sorted(row)], np.int64) * 10**6
     values = np.array([row[j] for row in rows for j in sorted(row)])
     X = sp.csr_array((values, indices, starts), shape=(len(rows), 2 * 10**7))
     many = SparseRegressor(**parameters)
     for a, b in itertools.pairwise([0, *cuts, len(rows)]):
-        many.partial_fit(X[a:b], y[a:b], sample_weight=weights[a:b])
+        own = None if times is None else times[a:b]
+        many.partial_fit(X[a:b], y[a:b], sample_weight=weights[a:b], time=own)
         if (b - a) % 3 == 0:
             many = pickle.loads(pickle.dumps(many))
     a, b = (each.convert() for each in (one, many))
@@ -173,11 +193,20 @@ def test_columns_in_any_cut(rows, bounds, data):
 FORGETTING = [name for name, (_, record, _) in OPTIMIZERS.items() if record.can_forget_features]
 
 
-@pytest.mark.parametrize("optimizer", FORGETTING)
-@pytest.mark.parametrize(
-    "conversion", ["last", "suffix", "weighted", "random", "average-sl-diagonal", "last-sl", "optimal-sl"]
-)
-def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion):
+FORGOTTEN = [
+    *itertools.product(
+        FORGETTING, ["last", "suffix", "weighted", "random", "average-sl-diagonal", "last-sl", "optimal-sl"], [None]
+    ),
+    *itertools.product(
+        ["nftrl", "nftrl-own-clock", "ftrl", "ftrl-own-clock", "fobos", "rda"],
+        ["last", "suffix", "weighted", "average-sl-diagonal", "last-sl"],
+        [20.0, 0.5],
+    ),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "conversion", "half_life"), FORGOTTEN)
+def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion, half_life):
     """What left a run is gone, and what comes back is new: the bits of a run where it has another column."""
     rng = np.random.default_rng(5)
     n, d = 160, 8
@@ -188,7 +217,7 @@ def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion)
     boundaries = {30: [0, 2, 3, 5, 7], 64: [1, 2, 3, 4, 5, 6], 140: [0, 1, 4]}
 
     def run_of(d):
-        return Run(Logistic(), ElasticNet(0.01, rho), record, make, steps.Constant(0.1), d=d)
+        return Run(Logistic(), ElasticNet(0.01, rho), record, make, steps.Constant(0.1), d=d, half_life=half_life)
 
     trimmed_run, plain = run_of(d), run_of(d)
     slot, column = {j: j for j in range(d)}, {j: j for j in range(d)}
@@ -210,7 +239,7 @@ def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion)
             wide[:, [column[name] for name in order]] = X[a:b][:, order]
             for run, rows in ((trimmed_run, X[a:b][:, order]), (plain, wide)):
                 run.grow(rows.shape[1])
-                run.feed(as_matrix(rows), y[a:b])
+                run.feed(as_matrix(rows), y[a:b], times=None if half_life is None else np.arange(float(a), b))
                 run.begin()
         found, expected = trimmed_run.finish(), plain.finish()
     columns = [column[name] for name in sorted(slot, key=slot.get)]
@@ -218,8 +247,8 @@ def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion)
 
 
 @settings(max_examples=250, deadline=None)
-@given(st.integers(0, 2**16), st.integers(5, 60), st.integers(0, 12), st.booleans(), st.data())
-def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard, drops, data):
+@given(st.integers(0, 2**16), st.integers(5, 60), st.integers(0, 12), st.booleans(), FADING, st.data())
+def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard, drops, half_life, data):
     """Also where the entries of features that are gone are dropped at once."""
     rng = np.random.default_rng(seed)
     n, d = 80, 6
@@ -231,14 +260,15 @@ def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reservoir_module, "_MOST_NUMBERS", 0 if drops else 100)
         for more in ([], cuts):
-            reservoir, columns = Reservoir(seed, 1, most, guard), list(range(d))
+            reservoir, columns = new_reservoir(half_life, seed, 1, most, guard), list(range(d))
             gone, back = np.zeros(d, np.int64), n
             for a, b in itertools.pairwise([0, *left_at, n]):
                 if a:  # the first leaves, and comes back as the last
                     reservoir.keep(np.arange(1, d), d)
                     columns = [*columns[1:], columns[0]]
                     gone[columns[-1]], back = a, b
-                offer(reservoir, X[a:b][:, columns], y[a:b], tuple(c - a for c in more if a < c < b))
+                times = None if half_life is None else np.arange(float(a), b)
+                offer(reservoir, X[a:b][:, columns], y[a:b], tuple(c - a for c in more if a < c < b), times=times)
                 reservoir = pickle.loads(pickle.dumps(reservoir)) if more else reservoir
             samples.append(reservoir.sample())
             sums.append(reservoir.column_sums(d)[0])
@@ -272,6 +302,8 @@ def new_words(n, seed=0, classes=2):
         {"alpha": 0.005, "loss": "multinomial"},
         {"alpha": 0.005, "conversion": "optimal-sl"},
         {"alpha": 0.005, "budget": 15},
+        {"alpha": 0.005, "half_life": 300, "calibrate": True},
+        {"half_life": 400},
     ],
     ids=str,
 )
@@ -293,7 +325,7 @@ def test_any_cut_and_any_copy_give_the_same_model(monkeypatch, parameters):
     assert one.report["trimmed"]["left"] > 2000 and one.report["trimmed"] == other.report["trimmed"]
     names = np.array(model.feature_names_)[np.unique(one.coef.indices)]
     assert len(names) >= 10 and len([name for name in names if name[0] == "i"]) >= 0.8 * min(len(names), 20)
-    assert model.fit_state.long is not None or "alpha" in parameters
+    assert model.fit_state.long is not None or "alpha" in parameters or "half_life" in parameters
 
 
 def test_without_a_bound_that_binds_nothing_changes():

@@ -280,6 +280,10 @@ def test_what_takes_no_offset_says_so():
     refused(SparseClassifier(), three, "an offset is for two classes, and there are 3")
     refused(SparseClassifier("multinomial"), three, "takes no offset, which is for one margin")
     refused(SparseClassifier(calibrate=True), y, "calibrate=True takes no offset")
+    calibrated = SparseClassifier(alpha=LAM, calibrate=True, random_state=0).fit(X, y)
+    for predict in (calibrated.predict_proba, calibrated.decision_function):
+        with pytest.raises(ValueError, match="calibrate=True takes no offset"):
+            predict(X, offset=offset)
     refused(SparseClassifier(conversion=PathStability(fdr=0.1)), y, "takes no offset: leave one of the two out")
     refused(SparseRegressor(conversion=PathStability(fdr=0.1)), p, "takes no offset: leave one of the two out")
     for bad, sentence in (

@@ -171,3 +171,51 @@ def test_every_optimizer_says_whether_features_may_leave():
     assert sorted(name for name, can in found.items() if can) == [
         "adagrad-fobos", "adagrad-rda", "fobos", "ftrl", "nftrl", "rda", "truncated-gradient",
     ]  # fmt: skip
+
+
+def test_an_error_behind_queued_examples_learns_them_once():
+    """A failed ``partial_fit`` learns what ``learn_one`` had queued, and nothing else."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1100, 3))
+    y = (X[:, 0] > 0.0).astype(int)
+    for bound in (None, 10):
+        model = SparseClassifier(alpha=0.01, random_state=0, max_features=bound).partial_fit(X, y)
+        for k in range(5):
+            model.learn_one((np.arange(3), X[k]), int(y[k]))
+        with pytest.raises(ValueError, match="expecting 3 features"):
+            model.partial_fit(X[:, :2], y)
+        whole = SparseClassifier(alpha=0.01, random_state=0).partial_fit(np.r_[X, X[:5]], np.r_[y, y[:5]])
+        assert model.t_ == 1105 and np.array_equal(model.convert().coef.toarray(), whole.convert().coef.toarray())
+
+
+def test_the_bound_holds_from_the_end_of_the_first_examples_on():
+    """Also if all features come within the first 1000 examples, and none later."""
+    rng = np.random.default_rng(0)
+    model = SparseClassifier(max_features=30, alpha=1e-3, random_state=0)
+    for k in range(1000):
+        assert k % 250 or k == 0 or len(model.feature_names_) == 41
+        x = [f"v{k}"] if k < 40 else [f"v{rng.integers(10, 40)}"]
+        model.learn_one([*x, "often"], k % 2)
+    assert len(model.feature_names_) == 30 and "often" in model.feature_names_ and "v5" not in model.feature_names_
+    model.convert()
+    assert model.report_["trimmed"] | {"selected_left": 0} == {
+        "in_use": 30, "left": 11, "selected_left": 0, "times": 1, "first_at": 1000, "last_at": 1000,
+    }  # fmt: skip
+
+
+def test_times_that_go_back_leave_the_stream_as_it_was(few_first_rows):
+    """Also where features would have left, and rows been learned, before the row in question."""
+    X, y, times = sp.csr_array(np.eye(100)), np.arange(100) % 2, np.arange(100.0)
+    parameters = {"max_features": 10, "alpha": 1e-3, "half_life": 30.0, "random_state": 0}
+    whole, tried = (SparseClassifier(**parameters) for _ in range(2))
+    whole.partial_fit(X, y, time=times)
+    tried.partial_fit(X[:30], y[:30], time=times[:30])
+    back = times[30:].copy()
+    back[60] = 5.0
+    for wrong in (back, None, times[31:], times[30:] - 20.0):
+        with pytest.raises(ValueError, match="time"):
+            tried.partial_fit(X[30:], y[30:], time=wrong)
+    tried.partial_fit(X[30:], y[30:], time=times[30:])
+    assert (whole.coef_ != tried.coef_).nnz == 0 and whole.coef_.nnz > 0
+    whole.convert(), tried.convert()
+    assert whole.report_["trimmed"] == tried.report_["trimmed"] and whole.report_["half_life"] == 30.0

@@ -21,7 +21,7 @@ from sparsco.exports.reading import scorer_of
 from sparsco.exports.scorer import ExportError
 from support.export_cases import Case, cases, check
 
-REFUSED = ("text", "vw", "dicts", "libsvm hashed", "table hashed", "table text")
+REFUSED = ("text", "vw", "dicts", "libsvm hashed", "table hashed", "table offset hashed", "table text")
 """The beginnings of the names of cases that SQL refuses."""
 
 

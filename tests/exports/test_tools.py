@@ -76,6 +76,23 @@ def test_the_recipe_for_mlflow_runs(data, tmp_path, monkeypatch):
     assert np.array_equal(names["predicted"], model.predict(X))
 
 
+def test_what_cannot_be_scored_elsewhere_is_refused_by_every_door(data):
+    """Crosses, and rows divided by the norm of all their columns: also for ONNX graphs by skl2onnx and their input."""
+    X, y = data
+    crossed = train(X, y=y, cross="all", settings={"alpha": 0.01, "random_state": 0}).estimator
+    scaled = StableSparseClassifier(3, prepare="rows", random_state=0).fit(X, y)
+    for model, says in ((crossed, "products of features"), (scaled, "prepare='rows'")):
+        assert "weight" in export(model, "csv")
+        for door in (export, selected_columns):
+            with pytest.raises(ExportError, match=says):
+                door(model, "json" if door is export else X)
+    skl2onnx = pytest.importorskip("skl2onnx")
+    importlib.import_module("sparsco.exports.converter").register()
+    for model in (crossed, scaled):
+        with pytest.raises(ExportError, match="products of features|prepare='rows'"):
+            skl2onnx.to_onnx(model, X[:1].astype(np.float32))
+
+
 def test_trusted_types_exist():
     for name in trusted_types():
         module, _, kind = name.rpartition(".")

@@ -228,6 +228,7 @@ def table_cases(rng):
     yield of_table("table exposure", rng, claims, settings={"loss": "poisson", "alpha": 0.01}, **offset)
     yield of_table("table tweedie", rng, claims, settings={"loss": "tweedie", "alpha": 0.01}, **offset)
     yield of_table("table offset", rng, two, offset="exposure", drop=["joined"])
+    yield of_table("table offset hashed", rng, two, offset="exposure", hash_bits=8, drop=["joined"])
     yield of_table("table numbers hashed", rng, two, hash_bits=6, drop=["joined", "town"])
 
     def says(frame):

@@ -17,8 +17,9 @@ def lanes(y, weights):
     return lambda kept: (y[kept].reshape(len(kept), -1), weights[kept].reshape(len(kept), -1))
 
 
-def offer(reservoir, X, y, cuts=(), weights=None):
+def offer(reservoir, X, y, cuts=(), weights=None, times=None):
     weights = np.ones_like(y) if weights is None else weights
     for a, b in zip((0, *cuts), (*cuts, len(X)), strict=True):
-        reservoir.offer(*csr(X[a:b]), lanes(y[a:b], weights[a:b]))
+        own = () if times is None else (times[a:b],)
+        reservoir.offer(*csr(X[a:b]), lanes(y[a:b], weights[a:b]), *own)
     return reservoir

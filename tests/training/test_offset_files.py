@@ -202,6 +202,12 @@ def test_bad_offsets_in_tables_are_named(tmp_path):
         list(open_stream([({"a": 1}, 1), ({"a": 1}, 0, 1.0, 0.5)]))
 
 
+@pytest.mark.parametrize("role", ["offset", "weight"])
+def test_the_target_has_no_other_role(frame, role):
+    with pytest.raises(StreamError, match=f"'target' is the target and cannot be the {role}, too"):
+        train(frame, SparseRegressor(**SETTINGS), **{role: "target"})
+
+
 def test_partitions_refuse_offsets(folder):
     with pytest.raises(ValueError, match="data in partitions takes no offset"):
         fit(SparseRegressor(**SETTINGS), [str(folder / "t.vw")])

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from sparsco import SparseRegressor, follow, load, save, train
+from sparsco import SparseClassifier, SparseRegressor, follow, load, save, train
 from sparsco.cli import main
 from sparsco.streams import features as features_module
 from sparsco.streams.features import Keyed
@@ -89,7 +89,9 @@ class Stopping:
         return self.after < 0
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, {"random_state": 0}], ids=["given", "automatic"])
+@pytest.mark.parametrize(
+    "settings", [SETTINGS, {"random_state": 0}, SETTINGS | {"half_life": 1000}], ids=["given", "automatic", "fading"]
+)
 @pytest.mark.filterwarnings("ignore:alpha='auto'")
 def test_killed_and_resumed(file, tmp_path, few_names, settings):
     settings = settings | {"max_features": 400, "trim": 1500}
@@ -130,9 +132,10 @@ def test_updates_and_files(file, tmp_path, capsys):
     assert "polish needs all features" in capsys.readouterr().err
 
 
-def test_a_log_that_is_followed(file, tmp_path, few_names):
+@pytest.mark.parametrize("half_life", [None, 1000.0])
+def test_a_log_that_is_followed(file, tmp_path, few_names, half_life):
     """The model of a log is that of its file, and its reader forgets names."""
-    settings = SETTINGS | {"max_features": 400}
+    settings = SETTINGS | {"max_features": 400, "half_life": half_life}
     whole = train(file, settings=settings, shuffle=False)
     options = {"settings": settings, "idle_exit": 0.0, "publish_rows": 2048, "reader": {"block_bytes": 1 << 14}}
     followed = follow(file, tmp_path / "log.model", **options)
@@ -200,3 +203,115 @@ def test_a_stream_forgets_only_what_is_not_awaited(few_names):
     assert sorted(encoder.names.values()) == ["w0", "w2", "w3"]
     encoder.forget(first[:1], 2)
     assert sorted(encoder.names.values()) == ["w0"] and place([1, 0])[0] == first[1]
+
+
+def test_old_rows_fade_by_a_column_of_times(tmp_path, capsys):
+    """Training, its update and dicts one by one give the same bits; times that go back change nothing."""
+    rng = np.random.default_rng(0)
+    days, words = np.cumsum(rng.choice([0.0, 0.1], 3000)).round(1).tolist(), rng.integers(0, 8, 3000).tolist()
+    rows = [
+        (day, f"w{word}", f"u{k}", "yes" if (word < 4) == (k < 2000) else "no")
+        for k, (day, word) in enumerate(zip(days, words, strict=True))
+    ]
+    parts = {"whole": rows, "first": rows[:1700], "second": rows[1700:]}
+    for name, part in parts.items():
+        lines = [",".join(map(str, row)) for row in part]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["day,word,user,target", *lines]) + "\n")
+    whole, half, both = (tmp_path / f"{name}.model" for name in ("whole", "half", "both"))
+    options = ["--half-life", "20", "--time", "day", "--max-features", "50", "--alpha", ".01", "--no-shuffle"]
+    assert main(["train", str(tmp_path / "whole.csv"), "-m", str(whole), *options]) == 0
+    assert "half_life=20" in capsys.readouterr().out
+    assert main(["train", str(tmp_path / "first.csv"), "-m", str(half), *options, "--save-state"]) == 0
+    update = ["train", str(tmp_path / "second.csv"), "--update", str(half), "-m", str(both), "--no-shuffle", "--quiet"]
+    assert main(update) == 0
+    expected, found = load(whole), load(both)
+    assert np.array_equal(expected.coef_, found.coef_) and expected.predict_one({"word": "w1", "user": "x"}) == "no"
+    settings = {"half_life": 20, "max_features": 50, "alpha": 0.01, "random_state": 0}
+    model = train(tmp_path / "first.csv", settings=settings, time="day", shuffle=False).estimator
+    for day, word, user, label in rows[1700:]:
+        model.learn_one({"day": day, "word": word, "user": user}, label)
+    with pytest.raises(ValueError, match="time goes back"):
+        model.learn_one({"day": 0.0, "word": "w1", "user": "x"}, "no")
+    weights = {line.name: line.weight for line in expected.summary().lines}
+    assert {line.name: line.weight for line in model.summary().lines} == weights
+
+
+def table(first, stop, wrong=False):
+    """Return rows of a table with ever new users, and their labels; ``wrong`` has a label that is unknown."""
+    arrow = pytest.importorskip("pyarrow")
+    sizes = np.random.default_rng(3).normal(size=stop)[first:]
+    cells = {"color": ["abc"[k % 3] for k in range(first, stop)], "user": [f"u{k}" for k in range(first, stop)]}
+    labels = ["yes" if k % 3 == 0 or size > 1.0 else "no" for k, size in zip(range(first, stop), sizes, strict=True)]
+    return arrow.table(cells | {"size": sizes}), [*labels[:-1], "perhaps"] if wrong else labels
+
+
+def learned(model, first, stop):
+    return model.partial_fit(*table(first, stop))
+
+
+TABLES = {"alpha": 0.01, "optimizer": "nftrl", "random_state": 0, "max_features": 100}
+
+
+def test_tables_go_on_with_data_frames(tmp_path, few_names):
+    """A stream of a table is learned further by data frames, in any cut, as if it were one table."""
+    whole, labels = table(0, 3000)
+    expected = train(whole.append_column("y", [labels]), target="y", settings=TABLES, shuffle=False).estimator
+    some, labels = table(0, 2000)
+    model = train(some.append_column("y", [labels]), target="y", settings=TABLES, shuffle=False).estimator
+    before = model.predict(whole).tolist()
+    with pytest.raises(ValueError, match="perhaps"):
+        model.partial_fit(*table(2000, 2500, wrong=True))
+    assert model.predict(whole).tolist() == before and "u2400" not in " ".join(model.feature_names_)
+    learned(learned(model, 2000, 2300), 2300, 3000)
+    assert same(model, expected) and sorted(model.feature_names_) == sorted(expected.feature_names_)
+    assert model.get_feature_names_out().tolist() == [line.name for line in expected.summary().lines]
+    assert len(model.fit_state.described.known_names()) < 300 and len(model.feature_names_) <= 100
+    again = load(save(pickle.loads(pickle.dumps(model)), tmp_path / "t.model"))
+    assert again.predict(whole).tolist() == expected.predict(whole).tolist()
+
+
+def test_a_stream_of_data_frames_forgets_names(few_names):
+    frames = SparseClassifier(**TABLES).partial_fit(*table(0, 1000), classes=["no", "yes"])  # it decides on columns
+    for first in range(1000, 3000, 250):
+        learned(frames, first, first + 250)
+    whole, labels = table(0, 3000)
+    once = SparseClassifier(**TABLES).partial_fit(whole, labels, classes=["no", "yes"])
+    assert same(frames, once) and frames.feature_names_.tolist() == once.feature_names_.tolist()
+    assert len(frames.fit_state.described.known_names()) < 900 and len(frames.feature_names_) <= 100
+
+
+@pytest.mark.parametrize("bound", [None, 1000])
+def test_an_error_leaves_names_and_counts_of_texts_as_they_were(bound):
+    """Also without a bound: the names of rows that were not learned have no column, and their texts no count."""
+    rng, models = np.random.default_rng(0), []
+    texts = [" ".join(f"w{k}" for k in rng.integers(0, 30, 8)) for _ in range(90)]
+    labels = np.where(["w3" in text.split() for text in texts], "yes", "no")
+    settings = {"alpha": 0.01, "random_state": 0, "max_features": bound}
+    first = pytest.importorskip("pyarrow").table({"text": texts[:40], "y": labels[:40]})
+    for tries in (0, 2):
+        model = train(first, target="y", text="text", settings=settings, text_options={"weighting": "tfidf"}).estimator
+        for _ in range(tries):
+            with pytest.raises(ValueError, match="perhaps"):
+                model.partial_fit([*texts[60:], "unheard"], [*labels[60:], "perhaps"])
+        models.append(model.partial_fit(texts[40:], labels[40:]))
+    one, other = models
+    assert same(one, other) and one.feature_names_.tolist() == other.feature_names_.tolist()
+
+
+def test_everybody_counts_the_features_in_use(file, tmp_path, capsys):
+    """Columns are hashes of 62 bits, and their number says nothing to a reader."""
+    path, page = tmp_path / "words.model", tmp_path / "words.html"
+    trained = train(file, settings=SETTINGS | {"max_features": 400}, shuffle=False)
+    in_use = len(trained.model.fit_state.features)
+    assert 300 <= in_use <= 400
+    model = trained.estimator
+    for each in (model, load(save(model, path)), pickle.loads(pickle.dumps(model)).finalize()):
+        assert each.summary().headline == f"SparseClassifier: 20 of {in_use} features"
+        assert f"20 of {in_use} features" in each._repr_html_()
+    options = ["--alpha", ".003", "--optimizer", "nftrl", "--max-features", "400", "--no-shuffle", "--save-state"]
+    assert main(["train", str(file), "-m", str(path), "--html", str(page), "--quiet", *options]) == 0
+    assert f"20 of {in_use} features selected" in capsys.readouterr().out
+    assert main(["inspect", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["features"] == found["training"]["features"] == in_use
+    assert f"20 of {in_use} features" in page.read_text() and "4,611,686" not in page.read_text()

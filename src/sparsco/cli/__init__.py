@@ -54,6 +54,8 @@ def _code_of(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):  # the reader of our output has ended, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return _complain(f"there is no file {error.filename}.", BAD_INPUT)
     if isinstance(error, ValueError | FileNotFoundError):
         return _complain(str(error), BAD_INPUT)
     if isinstance(error, OSError):

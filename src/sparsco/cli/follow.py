@@ -12,7 +12,8 @@ from typing import Any
 from ..util.atomic_files import LockedError
 from .learning import estimator
 from .options import FINE, INTERRUPTED, TERMINATED, check_writable, crosses, reading, to_json
-from .train import checkpoints_of, default_name, stopping, to_update
+from .train import checkpoints_of, default_name, stopping
+from .updating import to_update
 
 _REFUSED = {
     "html": "inspect --html writes the page of a published model",

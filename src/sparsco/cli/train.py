@@ -29,43 +29,7 @@ from .options import (
     reading,
     to_json,
 )
-
-_LEARNING = (
-    "cross",
-    "birth",
-    "cross_bits",
-    "task",
-    "loss",
-    "penalty",
-    "groups",
-    "alpha",
-    "l1_ratio",
-    "l1",
-    "l2",
-    "standardize",
-    "relaxed",
-    "rule",
-    "cv",
-    "fdr",
-    "efp",
-    "probes",
-    "optimizer",
-    "conversion",
-    "step_size",
-    "preset",
-    "budget",
-    "target_excess_risk",
-    "storage",
-    "max_features",
-    "trim",
-    "classes",
-    "class_weight",
-    "calibrate",
-    "no_intercept",
-    "seed",
-    "polish",
-)
-"""The options that a model under way has already decided."""
+from .updating import to_update
 
 _EXAMPLE = """  sparsco train data.svm                              strength and mixture chosen from the data
   sparsco train data.svm --budget 50                  the best model with at most 50 features
@@ -79,8 +43,8 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --loss 'Huber(0.5)' --penalty 'Box(0, 1)'
   sparsco train table.csv --target price --groups columns             a column with all its categories, or none
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
-  sparsco train table.csv --target price --cross size:kind            also products of features: crosses
-  sparsco train table.csv --target count --loss poisson --offset 'log(size)'   rates: counts of different sizes
+  sparsco train table.csv --target price --cross size:kind -m crossed.model   also products of features: crosses
+  sparsco train table.csv --target count --loss poisson --offset 'log(size)' -m rates.model   rates
   sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
   zcat data.svm.gz | sparsco train - -m model --max-features 100000   at most 100,000 features in memory
@@ -260,34 +224,6 @@ def _until_stopped(learn: Callable[..., Any], checkpoints: Any, live: Any, await
                     f"sparsco: the last checkpoint, {checkpoints.path}, is kept: --resume continues.", file=sys.stderr
                 )
             raise
-
-
-def to_update(
-    given: argparse.Namespace, reader: dict[str, Any]
-) -> tuple[Any, dict[str, Any], dict[int, str] | None, bool]:
-    """Return the model of ``--update``, how its data was read, the names of features, and whether they are features.
-
-    Raise a ValueError for options that a stream under way cannot change.
-    """
-    from ..training import model_fields, model_files
-    from ..training.scoring import read_alike
-
-    given_too = [_option(name) for name in _LEARNING if getattr(given, name) not in (None, False)]
-    if given_too:
-        raise ValueError(f"--update continues with the settings of the model: leave out {', '.join(given_too)}.")
-    content = model_files.read(given.update)
-    model = model_files.going_on(content, given.update)
-    reader = read_alike(content, reader)
-    if (description := model_fields.description_of(content)) is not None:
-        reader |= {"description": description}
-        counts = model.fit_state.described.known_counts() if model.fit_state.described is not None else {}
-        reader |= {"counts": counts} if counts else {}
-    return model, reader, content["extra"].get("names"), model_fields.feature_names(content) is not None
-
-
-def _option(name: str) -> str:
-    """Return the option that sets an attribute."""
-    return "--" + {"rule": "choose"}.get(name, name.replace("_", "-"))
 
 
 def checkpoints_of(given: argparse.Namespace, path: Path) -> tuple[Any, bool]:

@@ -158,7 +158,7 @@ class FadingReservoir(Reservoir):
 
     def _weighted(self, positions: np.ndarray, limit: np.uint64) -> SampleRows:
         """Return stored rows with their parts of the weight."""
-        rows, (w, tau) = self._gather(positions), self._faded(positions, limit)
+        rows, (w, tau) = self._known(self._gather(positions)), self._faded(positions, limit)
         part = np.maximum(w, tau)
         return rows._replace(weights=rows.weights * (part / max(part.mean(), 1e-300))[:, None]) if part.size else rows
 

@@ -1,8 +1,9 @@
 """A bound on the features of a stream: which of them leave the training state, and when.
 
 A feature is in use from its first example until it leaves; if it comes back, it starts anew.  Nothing leaves in the
-first examples, which a run collects.  From then on features leave at two kinds of boundaries:
+first examples, which a run collects.  Then features leave at three kinds of boundaries:
 
+- after the last of the first examples, those above ``max_features`` that were absent for longest;
 - after every ``trim`` examples, those of weight zero that none of the last ``trim`` examples had;
 - before an example that would bring more than ``max_features`` features into use, those that were absent for longest,
   so many that a quarter of ``max_features`` is free, and at least the example has room.
@@ -12,7 +13,7 @@ one example only: so features that come once leave before those that come again 
 may be absent for four times as long.  Where two are equal, the one stays that was seen last, then the one that came
 first.
 
-Both depend on the examples alone, never on how they are cut into calls.
+All depend on the examples alone, never on how they are cut into calls.
 """
 
 from __future__ import annotations
@@ -94,9 +95,9 @@ class Trimming:
         return np.flatnonzero(is_selected | (self.last[: len(is_selected)] > self.examples - self.idle))
 
     def with_room(self, is_selected: np.ndarray, needed: int) -> np.ndarray:
-        """Return the slots that stay when an example needs room for so many new features."""
+        """Return the slots that stay when an example needs room for so many new features; 0 where none comes."""
         assert self.most is not None
-        used, room = len(is_selected), max(min(needed, self.most), self.most // 4, 1)
+        used, room = len(is_selected), max(min(needed, self.most), self.most // 4, 1) if needed else 0
         absent = (self.examples + 1 - self.before[:used]) * np.where(is_selected, 1, _LONGER)
         kept = np.sort(np.lexsort((np.arange(used), -self.last[:used], absent))[: max(self.most - room, 0)])
         self.is_crowded = np.count_nonzero(is_selected) > len(kept)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..data.crosses import Crossed
-from ..data.rows import Matrix, stack
+from ..data.rows import MAX_FEATURES, Matrix, stack
 from ..data.slots import Names, tidied
 from ..streams.description import Description, listed
 from ..streams.encoding import Unknown
@@ -19,7 +19,7 @@ from ..streams.records import record_entries, record_offset, record_texts
 from ..streams.tables import TableStream, is_table
 from ..text.encoding import TextEntries, encoded, joined
 from ..text.spec import TextSpec
-from ..util.attributes import attributes, shape_of
+from ..util.attributes import attributes, replace_attributes, shape_of
 from ..util.notices import warn
 from .converted import Converted
 
@@ -52,6 +52,18 @@ class Described:
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
         return attributes(self) | {"_made": None, "_growing": None, "_counted": None, "counts": self.known_counts()}
+
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that restores the names, and the frequencies of texts, as they are now."""
+        growing, counts = self._growing, self.known_counts()
+        before, known = attributes(self), growing.mark() if isinstance(growing, Vocabulary) else 0
+
+        def restore() -> None:
+            replace_attributes(self, before | {"counts": counts, "_counted": None})
+            if isinstance(growing, Vocabulary):
+                growing.back_to(known)
+
+        return restore
 
     def known_counts(self) -> Mapping[str, Any]:
         """Return the frequencies of texts so far, by column."""
@@ -238,7 +250,8 @@ def joined_rows(parts: Sequence[Matrix], d: int) -> Matrix:
     if not parts:
         raise ValueError("X has no rows: there is nothing to learn from.")
     indptr, columns, values, *_ = stack(parts)
-    return Matrix(*tidied(np.diff(indptr), columns.astype(np.int64), values.copy()), d).of_width(d)
+    rows = Matrix(*tidied(np.diff(indptr), columns.astype(np.int64), values.copy()), d)
+    return rows if d > MAX_FEATURES else rows.of_width(d)  # hashes of names are longer than the numbers of columns
 
 
 @contextlib.contextmanager

@@ -456,10 +456,13 @@ class FitState(LifeCycle, Restored):
         known = features.mark() if isinstance(features, Columns) else None
         collecting = [(run, run.before_pilot()) for run in self.runs if run.pilot is None]
         trimming = copy.deepcopy(self.trimming) if collecting else None
+        restore_names = None if self.described is None else self.described.snapshot()
 
         def restore() -> None:
             now = self.features, self.trimming
             restore_fields()
+            if restore_names is not None:
+                restore_names()
             if self.trimming is not None and not collecting:  # features that have left the runs do not come back
                 self.features, self.trimming = now
                 return

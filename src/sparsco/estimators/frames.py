@@ -13,6 +13,7 @@ from ..streams.tables import TableStream, as_arrow, is_table
 from .described import Described, is_column, joined_rows
 from .linear import LinearModel
 from .row_checks import checked_weights
+from .trimming_checks import trims
 
 
 class Framed(LinearModel):
@@ -36,11 +37,14 @@ class Framed(LinearModel):
         offsets = None
         if reset:
             stream = TableStream(X, target=None, schema=self.schema)
+            if trims(self):
+                stream.key_names()
             assert stream.encoder is not None
             rows = joined_rows([chunk.matrix for chunk in stream], len(stream.encoder))
-            names = list(stream.encoder.names.values())
+            names = stream.encoder.names
+            every = list(names.values())
             self.forget()
-            self._fit.described = Described(stream.decided.learned(names), names)
+            self._fit.described = Described(stream.decided.learned(every), names if trims(self) else every)
             if self.column_names is not None:
                 del self.feature_names_in_
         else:

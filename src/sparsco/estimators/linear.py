@@ -251,6 +251,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         ``times`` are those of the rows, for ``half_life``.
         ``cross`` are the crosses of a new stream, and ``naming`` has the names of columns, which crosses need.
         """
+        self._flush()
         with unchanged_on_error(self):
             first = self._begins("a stream")
             if first:
@@ -262,13 +263,12 @@ class LinearModel(CrossLearning, OneExample, Readable):
         return self
 
     def _begins(self, what: str) -> bool:
-        """Return whether the next rows are the first of a stream."""
+        """Return whether the next rows are the first of a stream; no examples may be queued."""
         first = not self._goes_on()
         if first:
             check_parameters(self)
         if self.early_stopping:
             raise ValueError(f"early_stopping=True needs all rows at once, which {what} does not get.")
-        self._flush()
         return first
 
     def _learn_next(
@@ -295,7 +295,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if trims(self):
             if first:
                 self._begin_stream(self._fit.features.room)
-            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order)
+            return learn_next_bounded(self, matrix, y, weights, is_repeat_pass, order, times)
         matrix = self.place(matrix)
         if first:
             self._begin_stream(matrix.d, names=names)

@@ -15,7 +15,7 @@ from .life_cycle import Phase, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
 from .row_times import checked_times
-from .trimmed import learn_bounded
+from .trimmed import learn_queued_bounded
 from .views import refuse_in_view
 
 
@@ -110,11 +110,8 @@ class OneExample(LinearBase):
             keys, rows = self._fit.features.drain_by_key()
             y, offset, times = self._fit.drain_targets()
             weights = self._class_weights(y)
-            learn_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights)
-            features = self._fit.features
-            self.n_features_in_ = features.width
-            if self._fit.described is not None:
-                self._fit.described.forget_names(features.to_columns(np.arange(len(features))))
+            learn_queued_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights, times)
+            self.n_features_in_ = self._fit.features.width
         self._end_queue(len(y))
 
     def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:
@@ -125,7 +122,7 @@ class OneExample(LinearBase):
         if described is not None and offset is None:
             offset = described.offset_of(x)
         p = self._margins_without(x)
-        return p if offset is None else shifted(p[None], checked_offset(offset, 1), self.classifies)[0]
+        return p if offset is None else shifted(p[None], checked_offset(offset, 1), self)[0]
 
     def _margins_without(self, x: Any) -> np.ndarray:
         """Return the margins of one example without an offset."""

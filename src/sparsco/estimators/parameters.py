@@ -190,7 +190,7 @@ def check_parameters(model: Any) -> None:
         given = getattr(model, name)
         must(name, given is None or is_count(given), "None or a whole number of at least 1")
     if trims(model):
-        check_trimming(model, by_column(model), bool(tolerance(model)), half_life_of(model) is not None)
+        check_trimming(model, by_column(model), bool(tolerance(model)))
     if model.storage == "seen" and by_column(model):
         raise ValueError(
             f"{by_column(model)} has one value per column, which storage='seen' does not list: leave storage at 'auto'."

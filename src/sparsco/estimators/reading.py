@@ -353,4 +353,4 @@ class Readable(LinearBase):
         else:
             w = np.ascontiguousarray(model.coef.toarray().T)
         p = margins(rows.indptr, rows.indices, rows.data, w, np.ascontiguousarray(model.intercept))
-        return shifted(p, offsets, self.classifies)
+        return shifted(p, offsets, self)

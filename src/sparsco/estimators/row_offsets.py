@@ -76,13 +76,15 @@ def refuse_offset(model: Any, loss: Any) -> None:
 
 def at_offset(p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return margins with the offsets that y has, and the targets alone."""
-    return (shifted(p, first_offset(y)), numbers_of(y)) if has_offset(y) else (p, y)
+    return (p + first_offset(y)[:, None], numbers_of(y)) if has_offset(y) else (p, y)
 
 
-def shifted(p: np.ndarray, offset: np.ndarray | None, classifies: bool = False) -> np.ndarray:
-    """Return margins (rows, models) plus the offset of each row."""
+def shifted(p: np.ndarray, offset: np.ndarray | None, model: Any) -> np.ndarray:
+    """Return the margins of a model (rows, models) plus the offset of each row."""
     if offset is None:
         return p
-    if classifies and p.shape[1] != 1:
+    if model.classifies and p.shape[1] != 1:
         raise ValueError("an offset is for two classes with one margin, and this model has more.")
+    if model.classifies and model.calibrate:
+        raise ValueError("calibrate=True takes no offset, which its scaling of margins would scale, too: leave it out.")
     return p + offset[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ class Selecting(LinearModel, SelectorMixin):
     def feature_names_(self) -> np.ndarray:
         """Return the names of a stream's features by column of ``coef_``.
 
-        If features are columns, return the names of X's columns.
+        If features are columns, return the names of X's columns.  Where names of a table may be forgotten, return those
+        of the features in use.
         """
         check_is_fitted(self)
         self._flush()
@@ -29,11 +31,15 @@ class Selecting(LinearModel, SelectorMixin):
             names[:] = self._fit.features.names
             return names
         if self._fit.described is not None and (known := self.known_names()) is not None:
+            if isinstance(known, Mapping):
+                return np.array(self.names_of_slots(np.arange(len(self._fit.features))), object)
             return np.array(known[: self.n_features_in_], object)
         return _check_feature_names_in(self)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""
+        if self.__sklearn_is_fitted__() and isinstance(self.known_names(), Mapping):
+            return np.array(self.names_of_slots(np.unique(self.convert().coef.indices)), object)
         if self.__sklearn_is_fitted__() and (self._fit.lists_features or self._fit.described is not None):
             return self.feature_names_[self.get_support()]
         if input_features is None and self.column_names is None:

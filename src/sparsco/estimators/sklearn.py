@@ -86,11 +86,11 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
         DivergenceError
             If the steps are too large; the estimator is as it was before.
         """
+        if self.warm_start:
+            self._flush()
         with unchanged_on_error(self):
             check_parameters(self)
             goes_on = bool(self.warm_start) and self._goes_on()
-            if goes_on:
-                self._flush()
             matrix, targets, weights = self.check_rows(X, y, sample_weight, offset, reset=not goes_on)
             by_row = by_row_of(self.cv, X, numbers_of(targets), groups)
             times = checked_times(time, len(matrix), self.half_life)
@@ -100,6 +100,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, time: Any, classes: Any = None) -> Self:
         """Learn the rows in their order."""
+        self._flush()
         with unchanged_on_error(self):
             refuse_polish(self, "partial_fit")
             first = self._begins("partial_fit")
@@ -184,7 +185,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
 
     def _at(self, p: np.ndarray, offset: Any) -> np.ndarray:
         """Return margins at the offsets of the rows."""
-        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self.classifies)
+        return shifted(p, None if offset is None else checked_offset(offset, len(p)), self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -292,7 +293,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         True where alpha is chosen and False where it is given.
     relaxed : "auto" or bool
         If True, the selected features are learned again without the L1 term.  "auto" is chosen with alpha; where alpha
-        is given it is False.
+        is given it is False.  While alpha is chosen, True allows such models as "auto" does, and does not force them.
     choose : {"balanced", "min", "1-se"}
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
         loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard

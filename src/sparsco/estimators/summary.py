@@ -153,11 +153,21 @@ def _figures(intervals: Intervals | None) -> dict[tuple[int, int], tuple[float, 
     return dict(zip(places, zip(*(each.tolist() for each in columns), strict=True), strict=True))
 
 
+def feature_count(model: Any) -> int:
+    """Return the number of features of a fitted model: its columns, or its names and crosses.
+
+    Where features may leave, it is the number of those in use: a column may be a hash of 62 bits there.
+    """
+    trimmed = model.convert().report.get("trimmed")
+    if trimmed is not None:
+        return int(trimmed["in_use"])
+    return len(model.fit_state.features) if model.fit_state.lists_features else int(model.n_features_in_)
+
+
 def headline_of(model: Any) -> str:
     """Return one line about a fitted model: what it predicts, from how many features, and how they were chosen."""
     solved = model.convert()
-    count = len(model.fit_state.features) if model.fit_state.lists_features else model.n_features_in_
-    what = f"{type(model).__name__}: {model.n_selected_:,} of {count:,} features"
+    what = f"{type(model).__name__}: {model.n_selected_:,} of {feature_count(model):,} features"
     groups = solved.report.get("groups")
     what += "" if groups is None else f", {groups['selected']:,} of {groups['of']:,} groups"
     converted = solved.report["converted"][0] if solved.report.get("converted") else {}

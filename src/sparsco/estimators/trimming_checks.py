@@ -10,7 +10,7 @@ def trims(model: Any) -> bool:
     return model.max_features is not None or model.trim is not None
 
 
-def check_trimming(model: Any, by_column: str, is_polished: bool, fades: bool) -> None:
+def check_trimming(model: Any, by_column: str, is_polished: bool) -> None:
     """Raise a ValueError for parameters that need all features, where features may leave.
 
     ``by_column`` is a parameter that has a value for every column, if there is one.
@@ -22,8 +22,6 @@ def check_trimming(model: Any, by_column: str, is_polished: bool, fades: bool) -
         why = f"{by_column} has one value per column: leave one of them out"
     elif is_polished:
         why = "polish needs all features of all rows: leave one of them out"
-    elif fades:
-        why = "half_life has no form for that yet: leave one of them out"
     if why:
         raise ValueError(f"max_features and trim let features leave, but {why}.")
 

@@ -75,9 +75,7 @@ def export(model: Any, format: str, path: str | Path | None = None, **options: A
         if name not in known:
             has = f"its options are {', '.join(known)}" if known else "it has none"
             raise ExportError(f"{name} is not an option of {format}: {has}.")
-    scorer = _checked(scorer_of(model))
-    if scorer.refusal and format != "csv":
-        raise ExportError(scorer.refusal)
+    scorer = _checked(scorer_of(model, needs_rows=format != "csv"))
     found = writer(scorer, **options)
     if path is None:
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -51,11 +52,9 @@ def document(scorer: Scorer, pairs: Pairs = _as_list) -> dict[str, Any]:
 
 
 def _features(scorer: Scorer) -> list[dict[str, Any]]:
-    weights = scorer.weights.tolist()
-    if scorer.columns:
-        each = zip(scorer.names, scorer.columns, weights, strict=True)
-        return [{"name": name, "column": column, "weights": weight} for name, column, weight in each]
-    return [{"name": name, "weights": weight} for name, weight in zip(scorer.names, weights, strict=True)]
+    columns = ({"column": column} for column in scorer.columns)
+    each = zip(scorer.names, chain(columns, repeat({})), scorer.weights.tolist(), strict=False)  # an offset has none
+    return [{"name": name} | column | {"weights": weight} for name, column, weight in each]
 
 
 def _first_of_options(scorer: Scorer) -> list[Text]:

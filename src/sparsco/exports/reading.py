@@ -50,8 +50,18 @@ from .scorer import (
 TermOf = Callable[[str], Term | None]
 
 
-def scorer_of(model: Any) -> Scorer:
-    """Return the record of a fitted model, or of the model in a file."""
+def scorer_of(model: Any, needs_rows: bool = True) -> Scorer:
+    """Return the record of a fitted model, or of the model in a file.
+
+    Raise an ExportError if rows of the model cannot be scored elsewhere, unless ``needs_rows`` is False.
+    """
+    scorer = _record_of(model)
+    if scorer.refusal and needs_rows:
+        raise ExportError(scorer.refusal)
+    return scorer
+
+
+def _record_of(model: Any) -> Scorer:
     if isinstance(model, str | os.PathLike):
         return _of_content(model_files.read(os.fspath(model)))
     if isinstance(model, LinearPath):

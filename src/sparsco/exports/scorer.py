@@ -110,7 +110,7 @@ class Scorer(NamedTuple):
     names: tuple[str, ...]
     """The names of the selected features."""
     columns: tuple[int, ...]
-    """The numbers of their columns, as rows have them; empty if features have names only."""
+    """The numbers of their columns, as rows have them; empty if features have names only.  An offset has none."""
     first: int
     """The number of the first column: 1 for LIBSVM text that counts from 1, else 0."""
     has_names: bool

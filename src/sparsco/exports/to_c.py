@@ -184,8 +184,10 @@ def _hashing(scorer: Scorer) -> list[str]:
     if hashed is None:
         seed = scorer.texts[0].seed if scorer.texts else 0
         return [f"#define P_SEED {seed}u\n", _piece("hashing")]
-    limits = f"enum {{ P_BITS = {hashed.bits}, P_SIGNED = {int(hashed.signed)} }};\n#define P_SEED {hashed.seed}u\n"
-    columns = _array("int64_t", "P_columns", map(str, scorer.columns or (-1,)))
+    own = scorer.columns or (-1,)
+    limits = f"enum {{ P_BITS = {hashed.bits}, P_SIGNED = {int(hashed.signed)}, P_KEYS = {len(own)} }};\n"
+    limits += f"#define P_SEED {hashed.seed}u\n"
+    columns = _array("int64_t", "P_columns", map(str, own))
     return [limits, _piece("hashing"), columns, _piece("hashed")]
 
 

@@ -106,6 +106,11 @@ class CsvStream(TextStream, Tabular):
         """Return the constant of Python's csv module."""
         return csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
 
+    def other_format(self, columns: int) -> str:
+        if self.delimiter != "\t" or columns != 2:
+            return ""
+        return "; for lines of a label, a tab and a text give format='text' (--format text)"
+
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
         """Return the header's names, and the number of bytes it takes."""
         stop = text.find(b"\n") + 1

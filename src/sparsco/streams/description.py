@@ -85,6 +85,20 @@ class Column(NamedTuple):
         place = bisect.bisect_left(self.seen, text)
         return place < len(self.seen) and self.seen[place] == text
 
+    def reads_alike(self, other: Column) -> bool:
+        """Return whether rows that ``other`` has described have the features and values that they have here.
+
+        Frequencies of words grow from row to row, and are never alike.
+        """
+        if (self.kind, self.missing, self.text) != (other.kind, other.missing, other.text):
+            return False
+        if self.text is not None and self.text.counts:
+            return False
+        if self.kind == CATEGORY:
+            return self.rare == other.rare and (not self.rare or self.seen == other.seen)
+        is_filled = bool(other.holes or other.had_holes) and self.kind not in (TEXT, IGNORED)
+        return self.origin == other.origin and not (is_filled and self.stands_for_missing != other.stands_for_missing)
+
     def line(self) -> str:
         """Return the column in one line."""
         return f"{self.name}: {self.kind}" + "".join(f", {part}" for part in self._details())

@@ -69,9 +69,18 @@ class Vocabulary:
                 f"the position has {d} names of features and the stream {len(self._names)}: pass the names "
                 "seen up to that position as names=."
             )
-        if not self.frozen and d < len(self._names):
-            self._names = self._names[:d]
-            self._columns = self._columns.only(np.arange(d))
+        if not self.frozen:
+            self.back_to(d)
+
+    def mark(self) -> int:
+        """Return a mark of the names so far for ``back_to``."""
+        return len(self._names)
+
+    def back_to(self, mark: int) -> None:
+        """Drop the names that came after a mark."""
+        if mark < len(self._names):
+            self._names = self._names[:mark]
+            self._columns = self._columns.only(np.arange(mark))
 
     def marks(self, longest: int) -> np.ndarray:
         """Return uninitialised room for a number per column."""
@@ -122,6 +131,11 @@ class Keyed(Vocabulary):
 
     def cut(self, d: int) -> None:
         """Do nothing: columns do not depend on the names seen so far."""
+
+    def back_to(self, mark: int) -> None:
+        """Drop the names that came after a mark; none may have been forgotten since."""
+        super().back_to(mark)
+        self._last = self._last[: len(self._names)]
 
     def marks(self, longest: int) -> np.ndarray:
         """Return uninitialised room for numbers, which columns share."""

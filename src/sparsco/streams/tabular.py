@@ -52,6 +52,19 @@ TARGETS = ("target", "label", "y", "class")
 """The names of columns that are the target by default."""
 
 
+def _check_roles(roles: Sequence[tuple[str, str | None]], schema: Mapping[str, str], source: str) -> None:
+    """Raise a StreamError for a column with two roles that exclude each other."""
+    target = dict(roles)["target"]
+    for role, name in roles:
+        if name is not None and schema.get(name) == TEXT:
+            raise StreamError(
+                f"{source}: column {name!r} is the {role} and cannot be a text, too: name another column (text=, "
+                "--text)."
+            )
+        if role in ("weight", "offset") and name is not None and name == target:
+            raise StreamError(f"{source}: column {name!r} is the target and cannot be the {role}, too: name another.")
+
+
 class Tabular(Pieces):
     """A stream of the rows of tables.
 
@@ -104,6 +117,7 @@ class Tabular(Pieces):
         self.asked = target, weight, tag, dict(schema or {}) | dict.fromkeys(texts, TEXT)
         self.offset, self.time = offset, time
         self.text_spec, self.told = spec_of(text_options), dict(text) if isinstance(text, Mapping) else {}
+        self.has_text_options = bool(text_options)
         self.texts = {name: spec_of(spec) for name, spec in self.told.items()}
         self.optional, self.missing, self.given = list(optional), missing, description
         self.unknown = Unknown() if predicts else None
@@ -126,6 +140,10 @@ class Tabular(Pieces):
         if self.time is not None:
             given["time"] = self.time
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
+
+    def other_format(self, columns: int) -> str:
+        """Return which other format a table with so many columns may have, as the end of a sentence."""
+        return ""
 
     @property
     def description(self) -> Description | None:  # type: ignore[override]
@@ -183,8 +201,7 @@ class Tabular(Pieces):
             if len(found) != 1:
                 raise StreamError(
                     f"{source}: the target column is unknown: give target= (--target), None (none) "
-                    f"for no target, or one of {listed(list(types), 20)}; a file without "
-                    "a header needs header=False (--no-header), one of labels and texts format='text' (--format text)."
+                    f"for no target, or one of {listed(list(types), 20)}{self.other_format(len(types))}."
                 )
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
@@ -195,14 +212,11 @@ class Tabular(Pieces):
             if name is not None and name not in types:
                 there = listed(list(types), 20)
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
-        for role, name in roles:
-            if name is not None and schema.get(name) == TEXT:
-                raise StreamError(
-                    f"{source}: column {name!r} is the {role} and cannot be a text, too: name another column (text=, "
-                    "--text)."
-                )
+        _check_roles(roles, schema, source)
         with_role = [name for _, name in roles]
         columns = tuple(self._column(name, type, source) for name, type in types.items() if name not in with_role)
+        if self.has_text_options and TEXT not in [each.kind for each in columns]:
+            raise StreamError(f"{source}: options of texts have no effect without a column of texts: name it (--text).")
         is_only = sum(each.kind != IGNORED for each in columns) == 1
         columns = tuple(self._with_text(each, is_only) for each in columns)
         kind = NUMBERS

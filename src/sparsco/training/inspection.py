@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..data.crosses import Crossed
 from ..estimators.converted import by_names, named_promise
 from ..estimators.grouping import group_labels, selected_groups
-from ..estimators.summary import Size, choice_in_words, promise_in_words, trade_off, turned
+from ..estimators.summary import Size, choice_in_words, feature_count, promise_in_words, trade_off, turned
 from ..estimators.weight_bars import draw_weights
 from ..parts.part import is_record
 from ..streams.description import listed
@@ -48,7 +47,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "rows": trained.rows,
         "passes": int(model.n_iter_),
         "seconds": round(trained.seconds, 3),
-        "features": _feature_count(model),
+        "features": feature_count(model),
         "nonzeros": int(model.n_nonzero_),
         "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
@@ -58,7 +57,6 @@ def summary(trained: Trained) -> dict[str, Any]:
     }
     if "trimmed" in report:
         found["trimmed"] = report["trimmed"]
-        found["features"] = report["trimmed"]["in_use"]
     if is_classifier:
         found["classes"] = model.classes_.tolist()
     if model.feature_groups is not None:
@@ -99,12 +97,6 @@ def _trimmed_in_words(trimmed: Mapping[str, Any]) -> str:
     had = f", {trimmed['selected_left']:,} of them with a weight" if trimmed["selected_left"] else ""
     when = f"the first after example {trimmed['first_at']:,}, the last after {trimmed['last_at']:,}"
     return f"trimmed: {trimmed['left']:,} features have left{had}, {times}, {when}"
-
-
-def _feature_count(model: Any) -> int:
-    """Return the number of features: columns, and crosses where there are any."""
-    features = model.fit_state.features
-    return len(features) if isinstance(features, Crossed) else int(model.n_features_in_)
 
 
 def as_text(outcome: Mapping[str, Any]) -> str:
@@ -275,9 +267,11 @@ def _outputs(content: Mapping[str, Any]) -> list[str]:
 
 def description(content: Mapping[str, Any], top: int | None = None) -> dict[str, Any]:
     """Return a model file as a dict of numbers and words that JSON can hold."""
+    trimmed = content["summary"]["report"].get("trimmed")
+    count = len(used_columns(content)) if content["features"] == "crossed" else content["n_features"]
     described = {
         "task": content["task"],
-        "features": len(used_columns(content)) if content["features"] == "crossed" else content["n_features"],
+        "features": count if trimmed is None else trimmed["in_use"],
         "selected": len(np.unique(content["coef"]["columns"])),
         "nonzeros": content["summary"]["nonzeros"],
         "loss": str(content["loss"]),

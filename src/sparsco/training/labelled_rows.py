@@ -139,8 +139,24 @@ def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to read other files as this stream was read, without those that its description has."""
     own = ("cache", "counts", *(IN_DESCRIPTION if stream.description is not None else ()))
     found = {name: option for name, option in options.items() if name not in own}
+    if isinstance(stream, CacheStream) and stream.description is None:
+        found |= converted_by(stream.identity()["options"])
     source = stream.source if isinstance(stream, CachedStream) else stream
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
+
+
+def converted_by(made: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the reader that a cache was made with, by its settings: those that decide columns.
+
+    >>> converted_by({"shift": 1, "wide": False}), converted_by({"quadratic": [[117, 105]], "hash_bits": None})
+    ({'zero_based': False}, {'quadratic': ['ui']})
+    """
+    found: dict[str, Any] = {"zero_based": False} if made.get("shift") else {}
+    if made.get("quadratic"):
+        found["quadratic"] = [bytes(pair).decode() for pair in made["quadratic"]]
+    if made.get("hash_bits") is not None:
+        found |= {name: made[name] for name in ("hash_bits", "seed", "signed")}
+    return found
 
 
 def describe(model: Any, stream: Stream, columns: int | None = None) -> None:

@@ -62,7 +62,9 @@ def check(content: Mapping[str, Any]) -> None:
     for name in ("examples", "passes", "nonzeros"):
         _must(type(summary[name]) is int and 0 <= summary[name] < 1 << 62, f"its number of {name} is impossible")
     _must(type(summary["history"]) is list and type(summary["sparsco"]) is str, "its summary is incomplete")
-    _must("report" in summary, "its summary is incomplete")
+    _must(type(summary.get("report")) is dict, "its summary is incomplete")
+    trimmed = summary["report"].get("trimmed", {"in_use": 0})
+    _must(type(trimmed) is dict and type(trimmed.get("in_use")) is int, "its number of features in use is not a number")
     reader = extra.get("reader", {})
     _must(type(extra) is type(reader) is dict and "cache" not in reader, "its options for reading data are wrong")
     _must(all(type(name) is str for name in reader), "its options for reading data are wrong")

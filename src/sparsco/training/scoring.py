@@ -15,7 +15,7 @@ from ..streams.cache import is_cache
 from ..streams.description import TEXT, Description, offset_column
 from ..streams.protocol import unlabelled
 from ..util.progress import printable
-from .labelled_rows import IN_DESCRIPTION, by_name, labels
+from .labelled_rows import IN_DESCRIPTION, by_name, converted_by, labels
 from .model_fields import columns_to_read, description_of, feature_names
 from .model_files import restored
 
@@ -31,20 +31,20 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     target if rows must be ``labelled``.
     """
     model, reader = restored(content), read_alike(content, options)
-    names = feature_names(content)
+    names, description = feature_names(content), description_of(content)
     source = source[0] if isinstance(source, list) and len(source) == 1 else source
     if isinstance(source, str | os.PathLike) and is_cache(os.fspath(source)):
         stream: Stream = open_stream(source)
-        if stream.identity()["options"].get("hash_bits") != reader.get("hash_bits") or (names and not stream.names):
+        if not _has_columns_of(content, stream) or (names and not stream.names):
             raise ValueError(
                 f"{source} holds features of another kind than the model: convert it with the options of the model."
             )
         if names is None and by_name(stream):
             raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
+        _check_prepared(content, names, stream, source)
         return model, stream if names is None else _Renamed(stream, names)
     if names is not None:
         reader |= {"names": names, "frozen": True}
-    description = description_of(content)
     if description is not None:
         used = None if names is None else [names[k] for k in columns_to_read(content).tolist()]
         reader = _of_table(reader, description, used, labelled, options)
@@ -61,6 +61,40 @@ def opened_for(content: Mapping[str, Any], source: Any, labelled: bool = True, *
     if names is None and by_name(stream):
         raise ValueError(f"{source} has names of features, and those of the model are numbered columns.")
     return model, stream
+
+
+def _has_columns_of(content: Mapping[str, Any], stream: Stream) -> bool:
+    """Return whether the options that a cache was made with give the columns of a model."""
+    made, description, extra = stream.identity()["options"], description_of(content), content["extra"]
+    if description is not None:
+        return bool(made.get("hash_bits") == description.hash_bits)
+    names = ("hash_bits",) if "reader" not in extra else ("hash_bits", "quadratic", "zero_based")
+    own = {"quadratic": [], "zero_based": True} | extra.get("reader", {})
+    own["zero_based"] = "shift" in made and own["zero_based"] is not False  # other formats have no indices
+    other = {"quadratic": [], "zero_based": "shift" in made} | converted_by(made)
+    if isinstance(own["quadratic"], str):
+        own["quadratic"] = [own["quadratic"]]
+    return all(own.get(name) == other.get(name) for name in names)
+
+
+def _check_prepared(content: Mapping[str, Any], names: list[str] | None, stream: Stream, source: Any) -> None:
+    """Raise a ValueError for a cache whose features have other values than those of its files would have.
+
+    These depend on the first rows of a table, and for frequencies of words on all rows that came before.
+    """
+    description, cached = description_of(content), stream.description
+    if description is None or cached is None:
+        return
+    if (description.offset, description.logs_offset) != (cached.offset, cached.logs_offset):
+        raise ValueError(f"{source} and the model have different offsets: give the files that the cache was made of.")
+    used = None if names is None else [names[k] for k in columns_to_read(content).tolist()]
+    own = {column.name: column for column in cached.columns}
+    for column in description.only(used, labelled=False).columns:
+        if column.name in own and not column.reads_alike(own[column.name]):
+            raise ValueError(
+                f"{source}: the features of column {column.name!r} depend on the rows that the cache was made of, and "
+                "are not those of the model: give the files that it was made of."
+            )
 
 
 def read_alike(content: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
