@@ -62,8 +62,9 @@ def folder(tmp_path_factory):
     for k in range(2):
         text = "".join(f"{y} |user u{x[0] > 0} |item i{x[1] > 0}\n" for y, x in rows(800))
         (here / "logs" / f"part-{k}.vw").write_text(text)
-    text = "".join(f"{x[0] - x[1]:.3f},{x[2]},{'ab'[int(x[3] > 0)]}\n" for _, x in rows(1500))
-    (here / "table.csv").write_text("price,size,kind\n" + text)
+    text = "".join(f"{x[0] - x[1]:.3f},{abs(x[2]) + 1},{'ab'[int(x[3] > 0)]},{int(abs(x[4]))}\n" for _, x in rows(1500))
+    (here / "table.csv").write_text("price,size,kind,count\n" + text)
+    (here / "mail.txt").write_text("".join(f"{y}\tw{x[0] > x[1]} w{x[2] > 0}\n" for y, x in rows(1200)))
     (here / "groups.txt").write_text("kind=a\tboth\nsize both\n")
     return here
 

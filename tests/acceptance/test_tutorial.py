@@ -48,8 +48,9 @@ def run_page(name: str, folder: Path) -> list[tuple[str, str]]:
     return ran
 
 
-def test_the_first_page_runs_as_it_stands(tmp_path):
-    run_page("start.md", tmp_path)
+@pytest.mark.parametrize("page", ["start.md", "faq.md"])
+def test_the_first_page_and_that_of_questions_run_as_they_stand(page, tmp_path):
+    run_page(page, tmp_path)
 
 
 @pytest.mark.long

@@ -148,3 +148,12 @@ def test_bad_frames_get_a_sentence_and_change_nothing(settings, X, y, sentence):
     with pytest.raises(ValueError, match="has no column 'marital'"):
         begun.partial_fit(FRAME.drop(columns="marital"), Y)
     assert begun.coef_.tobytes() == before
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, pl.Series])
+def test_texts_without_a_transformer_get_a_sentence(kind):
+    for learn in (SparseClassifier().fit, SparseClassifier().partial_fit):
+        with pytest.raises(ValueError, match=r"X has texts, not rows: learn make_pipeline\(SparseText"):
+            learn(kind(["win a prize", "see you"] * 10), ["spam", "ham"] * 10)
+    with pytest.raises(ValueError, match="Expected a 2-dimensional container"):
+        SparseClassifier().fit(pd.Series([1.0, 2.0] * 10), ["spam", "ham"] * 10)

@@ -34,6 +34,9 @@ from .updating import to_update
 _EXAMPLE = """  sparsco train data.svm                              strength and mixture chosen from the data
   sparsco train data.svm --budget 50                  the best model with at most 50 features
   sparsco train data.svm --fdr 0.1                    features of which at most 10% are expected to be false
+  sparsco train mail.txt -m mail.model --save-state   texts: a label, a tab and a text in each line
+  sparsco train mail.txt --update mail.model          go on with further rows
+  sparsco train data.svm --half-life 10000            old rows fade
   sparsco train data.svm.gz -m spam.model --test test.svm --alpha 1e-3 --l1-ratio 0.9
   sparsco train 'logs/part-*.vw' -m clicks.model --hash-bits 22 -q ui --checkpoint-every 10m
   sparsco train table.csv --target price --task regression --passes 3
@@ -41,6 +44,7 @@ _EXAMPLE = """  sparsco train data.svm                              strength and
   sparsco train table.csv --target price --groups columns             a column with all its categories, or none
   sparsco train table.csv --target price --groups groups.txt          its lines: FEATURE, a tab or a space, GROUP
   sparsco train table.csv --target price --cross size:kind -m crossed.model   also products of features: crosses
+  sparsco train table.csv --target count --loss poisson --offset 'log(size)' -m rates.model   rates
   sparsco train data.svm --cross all --birth          crosses of features that are selected
   zcat data.svm.gz | sparsco train - -m model
   zcat data.svm.gz | sparsco train - -m model --max-features 100000   at most 100,000 features in memory

@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length
 from ..data.rows import Matrix, check_numbers
 from ..streams.files import needed
 from ..streams.tables import TableStream, as_arrow, is_table
-from .described import Described, joined_rows
+from .described import Described, is_column, joined_rows
 from .linear import LinearModel
 from .row_checks import checked_weights
 from .trimming_checks import trims
@@ -27,9 +27,10 @@ class Framed(LinearModel):
         described = self.fit_state.described
         if not reset:
             return described is not None and described.takes(X)
+        _refuse_texts(X)
         if self.schema is not None and not is_table(X):
             raise ValueError(f"schema names columns of a data frame, and X is a {type(X).__name__}: leave it out.")
-        return is_table(X) and (self.schema is not None or not _has_numbers_alone(X))
+        return is_table(X) and not is_column(X) and (self.schema is not None or not _has_numbers_alone(X))
 
     def rows_by_description(self, X: Any, y: Any, reset: bool) -> tuple[Matrix, np.ndarray, Any]:
         """Return the rows, targets and offsets of a data frame; ``reset`` starts a new fit."""
@@ -54,6 +55,15 @@ class Framed(LinearModel):
         check_consistent_length(rows.indptr[1:], y)
         self.n_features_in_ = max(rows.d, 0 if reset else self.n_features_in_)
         return rows, y, offsets
+
+
+def _refuse_texts(X: Any) -> None:
+    """Raise a ValueError if X is a list or one column of texts, and no rows."""
+    items = X if isinstance(X, list | tuple) else X if is_column(X) else ()
+    if len(items) and isinstance(next(iter(items)), str):
+        raise ValueError(
+            "X has texts, not rows: learn make_pipeline(SparseText(), model), whose SparseText makes rows of words."
+        )
 
 
 def _has_numbers_alone(X: Any) -> bool:
