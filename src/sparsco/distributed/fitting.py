@@ -19,7 +19,7 @@ from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
 from ..training.checkpoints import Checkpoints
-from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, reader_of
+from ..training.labelled_rows import LabelledRows, by_name, first_classes, labels, options_of
 from ..training.train import Training
 from ..util.attributes import stored
 from ..util.progress import Bar, steps_shown
@@ -76,7 +76,7 @@ def head(partition: Partition, most: int, options: Mapping[str, Any], counted: i
         if not most and rows >= counted:
             break
     told = stream if told is None else told  # whether examples have names is known only after they are read
-    part, reader = LabelledRows.joined(found) if found else None, reader_of(told, partition.reader)
+    part, reader = LabelledRows.joined(found) if found else None, options_of(told, partition.reader)
     described, columns = told.description, None
     if described is not None:
         if described.is_numeric:  # its names are known before the rows are read, and remain those

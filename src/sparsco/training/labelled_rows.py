@@ -136,11 +136,20 @@ def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> Non
 
 
 def reader_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options to read other files as this stream was read, without those that its description has."""
-    own = ("cache", "counts", *(IN_DESCRIPTION if stream.description is not None else ()))
-    found = {name: option for name, option in options.items() if name not in own}
+    """Return the options to read files as this stream was read, without those that its description has.
+
+    For a cache these are the options of the files that it was made from.
+    """
+    found = options_of(stream, options)
     if isinstance(stream, CacheStream) and stream.description is None:
         found |= converted_by(stream.identity()["options"])
+    return found
+
+
+def options_of(stream: Stream, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options to open another source of this kind, a file or a cache, as this stream was opened."""
+    own = ("cache", "counts", *(IN_DESCRIPTION if stream.description is not None else ()))
+    found = {name: option for name, option in options.items() if name not in own}
     source = stream.source if isinstance(stream, CachedStream) else stream
     return found | ({"text_options": source.text_spec} if isinstance(source, LabelledTexts) else {})
 
