@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -121,7 +122,8 @@ class Workers:
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.jobs, context, initializer=_begin_worker, initargs=(os.getpid(),))
-        waiting: dict[Future[dict[str, Result]], Task] = {self._pool.submit(_compute, task): task for task in tasks}
+        with _born_without_interrupts():
+            waiting: dict[Future[dict[str, Result]], Task] = {self._pool.submit(_compute, task): task for task in tasks}
         while waiting:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 yield waiting.pop(future), future.result()
@@ -142,6 +144,19 @@ class Workers:
                 process.kill()  # a running trial is abandoned, not awaited
         # nor is a message that a worker has partly sent
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _born_without_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in the processes that are started in the block, which it could hit in their first imports."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker(parent: int) -> None:
