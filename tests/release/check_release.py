@@ -30,10 +30,10 @@ COMMANDS = (
     "evaluate a.model rows.svm",
     "inspect a.model --html inspect.html",
     "export a.model --to python -o scorer.py",
-    "convert rows.svm -o rows.cache",
+    "convert rows.svm rows.cache",
     "compare rows.svm --report compare.html",
     "reproduce --list",
-    "datasets",
+    "datasets list",
     "bench --list",
 )
 
@@ -95,7 +95,7 @@ def write_files(folder: Path) -> None:
     chance = random.Random(0)
     with open(folder / "rows.svm", "w") as rows, open(folder / "mail.csv", "w") as mail:
         mail.write("label,message\n")
-        for _ in range(600):
+        for _ in range(3000):
             x = [chance.gauss(0.0, 1.0) for _ in range(6)]
             is_spam = x[0] - x[1] + chance.gauss(0.0, 0.5) > 0.0
             rows.write(f"{2 * is_spam - 1} " + " ".join(f"{j + 1}:{value:.4g}" for j, value in enumerate(x)) + "\n")
