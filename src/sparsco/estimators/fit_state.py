@@ -76,7 +76,7 @@ class FitState(LifeCycle, Restored):
     times: RowTimes | None = None
     """The clock of the rows, where old ones fade."""
     noting: RowTimes | None = None
-    """The same clock with the examples that ``learn_one`` has queued; it has their times, if they have times."""
+    """A copy of the clock that counts the examples which ``learn_one`` has queued, with their times if given."""
     before_last: float = -np.inf
     """The time of the last example but one."""
     scaled: tuple[int, np.ndarray] | None = None
@@ -282,7 +282,7 @@ class FitState(LifeCycle, Restored):
         return [run.weights_at(features) for run in self.runs]
 
     def early_iterates_at(self, features: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return the same of a stream that may still collect its first rows: copies of its runs have learned them."""
+        """Return weights and intercepts by run; while first rows are collected, those of copies that learned them."""
         if self.long is not None:
             return self.iterates_at(features)
         runs = self.runs

@@ -19,7 +19,7 @@ from .summary import headline_of
 TOP = 10
 """The number of features that a view shows."""
 NOT_FITTED = "not fitted yet"
-_LONGEST = 60
+_LONGEST = 240
 """The number of characters of a name, and of a parameter, that are shown."""
 
 _viewing = ContextVar("viewing", default=False)
@@ -176,4 +176,4 @@ def _short(value: Any) -> str:
 
 def _one_line(text: str) -> str:
     text = printable(" ".join(text.split()))
-    return text if len(text) <= _LONGEST * 4 else text[: _LONGEST * 4 - 3] + "..."
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

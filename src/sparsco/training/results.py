@@ -39,8 +39,9 @@ class Report(NamedTuple):
     mistake: float
     """Their share of wrong labels, or root mean squared error."""
     mean_loss: float
-    """The same two for all rows."""
+    """The mean loss of all judged rows of the run."""
     mean_mistake: float
+    """Their share of wrong labels, or root mean squared error."""
     selected: int
     """The number of features in the model."""
 
