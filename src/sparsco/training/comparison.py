@@ -18,6 +18,7 @@ from ..penalties import RATIOS
 from ..presets import BallSGD, TwoStage
 from ..streams import CachedStream, open_stream
 from ..util import html as html
+from ..util.axes import page_axes
 from . import model_files, scoring
 from .labelled_rows import LabelledRows, by_name, reader_of
 from .results import Trained
@@ -230,10 +231,7 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 
 @html.with_plots
 def _plots(outcomes: Sequence[Outcome]) -> list[str]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4))
-    axes = figure.subplots()
+    figure, axes = page_axes(3.4)
     has_test = any(each.test is not None for each in outcomes)
     for method in dict.fromkeys(each.method for each in outcomes):
         points = [
@@ -247,5 +245,4 @@ def _plots(outcomes: Sequence[Outcome]) -> list[str]:
     ylabel = "error on test rows" if has_test else "error on rows before they were learned"
     axes.set(xscale="symlog", xlabel="features with a weight", ylabel=ylabel)
     axes.legend()
-    figure.tight_layout()
     return [html.figure(figure, "Error against the number of features: the lower left is best.")]

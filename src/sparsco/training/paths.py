@@ -12,6 +12,7 @@ from ..selection.linear_path import LinearPath
 from ..selection.path import Path
 from ..streams import open_stream
 from ..util import html
+from ..util.axes import page_axes
 from ..util.progress import Live
 from .results import Trained
 from .train import Training
@@ -85,8 +86,6 @@ def headline(table: list[dict[str, float]], chosen: float | None) -> str:
 
 
 def _plots(path: Path, chosen: float | None) -> list[str]:
-    from matplotlib.figure import Figure
-
     from .. import plots
 
     drawn = {
@@ -97,7 +96,7 @@ def _plots(path: Path, chosen: float | None) -> list[str]:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
     blocks = []
     for caption, draw in drawn.items():
-        figure = Figure(figsize=(5.0, 3.6))
-        draw(path, chosen=chosen, axes=figure.add_subplot())
+        figure, axes = page_axes()
+        draw(path, chosen=chosen, axes=axes)
         blocks.append(html.figure(figure, caption))
     return blocks
