@@ -268,5 +268,6 @@ def _plots(outcomes: Sequence[Outcome]) -> list[str]:
             axes.plot(*zip(*points, strict=True), "o-", label=method)
     ylabel = "error on test rows" if has_test else "error on rows before they were learned"
     axes.set(xscale="symlog", xlabel="features with a weight", ylabel=ylabel)
-    axes.legend()
+    if axes.lines:
+        axes.legend()
     return [html.figure(figure, "Error against the number of features: the lower left is best.")]
