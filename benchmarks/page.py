@@ -109,7 +109,7 @@ def main() -> None:
     blocks += ["## Wins and losses\n"]
     for level in LEVELS:
         blocks += [f"To {100 * level:g}% of the optimum, by our polish:\n", *in_words(results, level), ""]
-    blocks += [f"One pass of the default, `{DEFAULT}`, beside other single passes (medians):\n", *quality(results), ""]
+    blocks += [f'One pass of the default, "{DEFAULT}", beside other single passes (medians):\n', *quality(results), ""]
     blocks += ["## Machine\n", *(f"- {line}" for line in present.about(results)), ""]
     blocks += ["All figures: {download}`bench.json <_static/bench/bench.json>`."]
     write_text(folder / "bench.json", json.dumps(slim(results) | {"peers": lines}))
