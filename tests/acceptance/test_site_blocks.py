@@ -6,8 +6,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import sparsco
 from sparsco import cli
 from support import REPOSITORY
 from support.page_files import make_files
@@ -96,6 +98,28 @@ def test_the_options_of_commands_in_prose_exist(name):
         assert word in commands, command
         options = re.findall(r" (--?[a-z][\w-]*)", command)
         assert set(options) <= set(commands[word]._option_string_actions), command
+
+
+def test_estimators_in_prose_take_the_parameters_that_they_are_shown_with():
+    """``SparseClassifier(budget=50)`` in a sentence or a table: the names of its parameters exist."""
+    known = {"np": np, "sparsco": sparsco}
+    for home in (sparsco.losses, sparsco.penalties, sparsco.optimizers, sparsco.conversions, sparsco.steps, sparsco):
+        known |= {name: getattr(home, name) for name in dir(home)}
+    shown = [
+        (name, each)
+        for name, page in PAGES.items()
+        for each in re.findall(
+            r"`((?:Stable)?Sparse(?:Classifier|Regressor|Path|Text)\w*\([^`()]*(?:\([^`()]*\)[^`()]*)*\))",
+            page.read_text(),
+        )
+        if not re.search(r"\.\.\.|…|=[,)]|My", each)
+    ]
+    assert len(shown) > 30
+    for name, each in shown:
+        try:
+            eval(each, known)
+        except Exception as error:
+            raise AssertionError(f"{name}: {each}") from error
 
 
 def test_what_pages_tell_to_make_install_or_start_is_there():

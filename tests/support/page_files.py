@@ -58,7 +58,14 @@ def _libsvm(seed: int) -> str:
 
 
 def _vw() -> str:
-    return "".join(f"{1 if y else -1} |user u{x[1] > 0} |item i{x[2] > 0}\n" for y, x in _drawn(3))
+    """Clicks: two users of four often buy two things of four."""
+    users, items = ("anna", "ben", "carla", "dev"), ("shoes", "soap", "books", "bread")
+    chance = np.random.default_rng(3)
+    lines = []
+    for user, item, luck in zip(*chance.integers(0, 4, (2, ROWS)), chance.random(ROWS), strict=True):
+        is_click = luck < (0.8 if max(user, item) < 2 else 0.1)
+        lines.append(f"{1 if is_click else -1} |user {users[user]} |item {items[item]}\n")
+    return "".join(lines)
 
 
 def _labelled() -> list[tuple[str, str]]:
@@ -138,6 +145,8 @@ FILES: dict[str, _Maker] = {
     "logs/part-*.vw": _vw,
     "logs/part-*.parquet": _parquet,
     "clicks.vw": _vw,
+    "monday.vw": _vw,
+    "tuesday.vw": _vw,
     "sms.txt": _lines,
     "mail.txt": _lines,
     "reviews.txt": _lines,
@@ -159,6 +168,7 @@ FILES: dict[str, _Maker] = {
 
 PAGES: dict[str, dict[str, _Maker]] = {
     "offsets.md": {"new.csv": _policies},
+    "from-vw.md": {"test.vw": _vw},
     "text.md": {"sms-spam.txt": _messages_of_the_collection},
 }
 """Files that one page means differently."""
