@@ -121,10 +121,9 @@ def every_chart(results: dict[str, Any], lines: list[dict[str, Any]]) -> Iterato
 def page(results: dict[str, Any], captions: dict[str, str]) -> str:
     """Return the page in markdown; ``captions`` are those of the charts by name."""
     blocks = [TOP.format(headline=charts.headline(results))]
-    blocks += [
-        f"```{{figure}} _static/bench/{name}.svg\n:alt: {caption.partition('. ')[0].removesuffix('.')}.\n\n{caption}\n```\n"
-        for name, caption in captions.items()
-    ]
+    for name, caption in captions.items():
+        short = caption.partition(". ")[0].removesuffix(".")
+        blocks.append(f"```{{figure}} _static/bench/{name}.svg\n:alt: {short}.\n\n{caption}\n```\n")
     blocks += [WINS, *wins(results), "", *(losses(results, level) for level in LEVELS), ""]
     blocks += [f'One pass of the default, "{DEFAULT}", beside other single passes (medians):\n', *quality(results), ""]
     blocks += ["## Machine\n", *(f"- {line}" for line in present.about(results)), ""]

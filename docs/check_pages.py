@@ -31,13 +31,17 @@ _OVERLAPS = """() => {
         left = Math.max(left, 0);
         const rest = node instanceof SVGElement ? 0.15 : 0.25;
         if (right - left > 3 && bottom - top > 3)
-            boxes.push({text, left: left + 1, right: right - 1,
+            boxes.push({node, text, left: left + 1, right: right - 1,
                         top: top + rest * (bottom - top), bottom: bottom - rest * (bottom - top)});
+    }
+    function said(drawn) {  // glyphs are paths: the words are in a comment
+        const note = [...drawn.childNodes].find(each => each.nodeType === Node.COMMENT_NODE);
+        return note ? note.data.trim() : drawn.id;
     }
     const drawn = "svg text, svg g[id^='text_']";
     for (const each of document.querySelectorAll(drawn))
         if (!each.parentElement.closest(drawn) && each.checkVisibility())
-            add(each, each.textContent.trim() || each.id, each.getBoundingClientRect());
+            add(each, each.textContent.trim() || said(each), each.getBoundingClientRect());
     const walker = document.createTreeWalker(document.body || document.documentElement, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const parent = node.parentElement;
@@ -52,7 +56,7 @@ _OVERLAPS = """() => {
     boxes.forEach((a, k) => {
         for (let m = k + 1; m < boxes.length && boxes[m].top < a.bottom; m++) {
             const b = boxes[m];
-            if (a.left < b.right && b.left < a.right)
+            if (a.left < b.right && b.left < a.right && a.node !== b.node)
                 found.push(`"${a.text.slice(0, 40)}" and "${b.text.slice(0, 40)}"`);
         }
     });
