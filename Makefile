@@ -143,5 +143,5 @@ reproduce: $(STAMP)
 	$(BIN)/sparsco reproduce all --trials 10 --resume --report reproduce.html
 
 clean:
-	rm -rf $(VENV) $(OLDEST) docs/_build docs/gallery docs/api/generated docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html defaults.json optimum.json
+	rm -rf $(VENV) $(OLDEST) docs/_build docs/_static/papers docs/gallery docs/api/generated docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist $(REPORT) reproduce.html bench.json bench.md bench.html defaults.json optimum.json
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

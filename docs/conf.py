@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Any
 
 project = "sparsco"
@@ -21,7 +24,7 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 
 # Markdown: every heading is an anchor, so that links to sections are checked.
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 
 # The reference of the API.
@@ -50,6 +53,7 @@ html_title = "sparsco"
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
@@ -75,6 +79,30 @@ def _as_plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines
         lines[k] = "".join(piece if piece.startswith("``") else piece.replace("|", r"\|") for piece in pieces)
 
 
+def _as_mathml(translator: Any, node: Any) -> None:
+    """Write a formula as MathML, which browsers show without a script; a wide one scrolls by itself."""
+    from docutils.nodes import SkipNode, math_block
+    from docutils.utils.math import MathError
+    from docutils.utils.math.latex2mathml import tex2mathml
+    from sphinx.util.logging import getLogger
+
+    is_block = isinstance(node, math_block)
+    try:
+        formula = tex2mathml(node.astext(), as_block=is_block)
+    except MathError as error:
+        getLogger(__name__).warning("formula: %s", error, location=node)
+        raise SkipNode from error
+    translator.body.append(f'<div class="formula">{formula}</div>\n' if is_block else formula)
+    raise SkipNode
+
+
+def _draw_pictures(app: Any) -> None:
+    """Draw the pictures of the pages on the papers, which no one commits."""
+    subprocess.run([sys.executable, str(Path(app.confdir) / "pictures.py")], check=True)
+
+
 def setup(app: Any) -> None:
     """Connect what this site does beyond its extensions."""
+    app.add_html_math_renderer("mathml", (_as_mathml, None), (_as_mathml, None))
+    app.connect("builder-inited", _draw_pictures)
     app.connect("autodoc-process-docstring", _as_plain_text)

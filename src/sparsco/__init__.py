@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test compares it with
     from .training.model_files import load, save
     from .training.train import train
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _HOMES = {
     "ArchiveError": "training.archive",

@@ -45,14 +45,30 @@ def test_the_headline_of_a_comparison_names_the_least_error():
         comparison.Outcome("second", 0.1, 10, 0.1, 0.25, 1.0),
         comparison.Outcome("third", 0.1, None, None, None, None, "diverged"),
     ]
-    assert comparison.headline(outcomes) == "Of 3 models, first with 20 features has the least error: 0.2"
+    assert comparison.headline(outcomes) == "first has the least error of 3 models: 0.2 with 20 features"
     assert comparison.headline(outcomes[2:]) == "1 methods compared"
 
 
 def test_the_headline_of_a_path_names_the_chosen_size():
-    table = [{"alpha": 1.0, "nonzeros": 2}, {"alpha": 0.1, "nonzeros": 30}]
-    assert paths.headline(table, 0.1) == "2 models with 2 to 30 features; the one with 30 was chosen"
-    assert paths.headline(table, None) == "2 models with 2 to 30 features"
+    table = [{"alpha": 1.0, "nonzeros": 2, "error": 0.25}, {"alpha": 0.1, "nonzeros": 30, "error": 0.0625}]
+    every = "2 models with 2 to 30 features"
+    assert paths.headline(table, 0.1, True) == f"30 features with 6.2% error on rows not learned, chosen from {every}"
+    squared = "30 features with a root mean squared error of 0.25 on rows not learned"
+    assert paths.headline(table, 0.1, False) == f"{squared}, chosen from {every}"
+    assert (
+        paths.headline([table[1] | {"error": np.nan}], 0.1, True)
+        == "30 features, chosen from 1 models with 30 to 30 features"
+    )
+    assert paths.headline(table, None, True) == every
+
+
+def test_every_method_of_a_comparison_is_explained(tmp_path):
+    outcomes = comparison.compare(
+        X.to_numpy(), reader={"y": SIGNS}, methods=("default",), strengths=(1.0,), features=(2,)
+    )
+    page = comparison.write_page(tmp_path / "c.html", outcomes).read_text()
+    assert set(comparison.METHODS) | {each.method for each in outcomes} <= set(comparison._IN_WORDS)
+    assert comparison._IN_WORDS["budget"] in page
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -25,6 +25,7 @@ from ..estimators.sklearn import SparseClassifier
 from ..estimators.sparse_text import SparseText
 from ..estimators.weight_bars import draw_weights
 from ..util import html
+from ..util.axes import FOR, OTHERS, page_axes, scale_of_counts
 
 SEED, TRAIN, TEST, SAMPLES = 0, 8_000, 4_000, 4
 """The seed, the messages to learn and to test by, and how many random halves of the messages are learned."""
@@ -137,27 +138,26 @@ def draw_sizes(results: Sequence[Result], given: Data, axes: Any) -> None:
     smaller = [ours.at_size(size) for size in ours.size_path_["size"].tolist() if 0 < size <= ours.n_selected_]
     errors = [100.0 * float(np.mean(model.predict(given.X_test) != given.y_test)) for model in smaller]
     label = "smaller models of the same fit"
-    axes.plot([model.n_selected_ for model in smaller], errors, ".-", color="#2563eb", label=label)
+    axes.plot([model.n_selected_ for model in smaller], errors, ".-", color=FOR, label=label)
     for result, marker in zip(results, "*s^o", strict=False):
-        style = {"color": "#2563eb", "markersize": 15} if result.name == OURS else {"color": "#4b5563"}
+        style = {"color": FOR, "markersize": 13} if result.name == OURS else {"color": OTHERS}
         axes.plot(result.selected, 100.0 * result.error, marker, linestyle="", label=result.name, **style)
-    axes.set(xlabel="words in the model", ylabel="wrong labels of new messages (%)", xscale="log", ylim=(0.0, None))
-    axes.legend(fontsize=9)
+    axes.set(xlabel="words in the model", ylabel="wrong labels of new messages (%)", ylim=(0.0, None))
+    scale_of_counts(axes.xaxis)
+    axes.legend()
     axes.grid(alpha=0.3)
 
 
 @html.with_plots
 def plots(results: Sequence[Result], given: Data) -> list[str]:
     """Return the selected words as bars, and the error against the number of words."""
-    from matplotlib.figure import Figure
-
     ours = next(result for result in results if result.name == OURS).model
     lines = ours.summary(names=given.words).lines[:20]
-    words = Figure(figsize=(7.5, 5.2), layout="constrained")
-    draw_weights([line.name for line in lines], [line.effect for line in lines], words.subplots(), "spam")
+    words, axes = page_axes(4.2)
+    draw_weights([line.name for line in lines], [line.effect for line in lines], axes, "spam")
 
-    sizes = Figure(figsize=(7.5, 4.2), layout="constrained")
-    draw_sizes(results, given, sizes.subplots())
+    sizes, axes = page_axes()
+    draw_sizes(results, given, axes)
     return [
         html.figure(words, "The strongest words. Bars to the right speak for spam, bars to the left for ham."),
         html.figure(sizes, f"Errors on {TEST:,} messages that no model has seen, against the size of the model."),

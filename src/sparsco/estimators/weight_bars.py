@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..util.axes import axes_or_new, label_of
-
-_FOR, _AGAINST = "#2563eb", "#c2410c"
-"""The colours of positive and negative weights; they differ in lightness, too."""
+from ..util.axes import AGAINST, FOR, axes_or_new, label_of
 
 
 def weights(model: Any, *, axes: Any = None, top: int = 20, names: Any = None) -> Any:
@@ -29,7 +26,7 @@ def weights(model: Any, *, axes: Any = None, top: int = 20, names: Any = None) -
 def draw_weights(names: Sequence[str], effects: Sequence[float], axes: Any, predicted: str | None) -> Any:
     """Draw one bar for each feature, the first at the top, and return the axes."""
     places = range(len(names) - 1, -1, -1)
-    axes.barh(places, effects, color=[_FOR if effect > 0 else _AGAINST for effect in effects])
+    axes.barh(places, effects, color=[FOR if effect > 0 else AGAINST for effect in effects])
     axes.set_yticks(list(places), [label_of(name) for name in names])
     axes.axvline(0.0, color="gray", linewidth=0.8)
     about = "" if predicted is None else f" (right: {label_of(predicted)})"

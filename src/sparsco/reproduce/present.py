@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import plots
 from ..util import html
+from ..util.axes import PAGE_WIDTH, page_axes
 from .definition import PAPERS, UNJUDGED, Experiment
 from .run import Results
 from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
@@ -175,8 +176,6 @@ def _plots(experiment: Experiment, cells: Sequence[Cell], results: Results) -> l
 
 def _risks(cells: Sequence[Cell]) -> list[str]:
     """Return plots of RMSE against features, one per column; rows with the same name before the comma are one curve."""
-    from matplotlib.figure import Figure
-
     out = []
     for column, lines in _grouped(cells):
         curves: plots.Curves = {}
@@ -185,16 +184,15 @@ def _risks(cells: Sequence[Cell]) -> list[str]:
             features, error = by.get("features"), by.get("RMSE")
             if features is not None and error is not None:
                 curves.setdefault(row.partition(", ")[0], []).append((features, error))
-        figure = Figure(figsize=(5.0, 3.6))
-        plots.draw(figure.add_subplot(title=column), curves)
+        figure, axes = page_axes()
+        axes.set_title(column)
+        plots.draw(axes, curves)
         out.append(html.figure(figure, f"{column}: test error against the number of features."))
     return out
 
 
 def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
-    """Return one figure for each metric, with one panel for each setting."""
-    from matplotlib.figure import Figure
-
+    """Return one block for each metric, with one picture for each setting."""
     out = []
     for metric in experiment.metrics:
         panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
@@ -203,11 +201,9 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
             if place and cell.metric == metric and cell.ours is not None:
                 line = panels.setdefault(place, {}).setdefault(cell.row, [])
                 line.append((float(t), cell.ours, cell.spread or 0.0))
-        across = min(4, len(panels))
-        down = -(-len(panels) // across)
-        figure = Figure(figsize=(3.4 * across, 2.9 * down))
-        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.35, "hspace": 0.5}).ravel()
-        for axes, (place, lines) in zip(grid, panels.items(), strict=False):
+        figures = []
+        for place, lines in panels.items():
+            figure, axes = page_axes(3.0)
             for row, line in lines.items():
                 color, (t, mean, spread) = f"C{experiment.rows.index(row) % 10}", np.array(line).T
                 axes.plot(t, mean, ".-", color=color, label=row, linewidth=1.2)
@@ -217,11 +213,10 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
             if metric == "Obj":  # large at first: use the range of the second half of the points
                 late = [mean for line in lines.values() for _, mean, _ in line[len(line) // 2 :]]
                 axes.set_ylim(min(late) - 0.05 * np.ptp(late), max(late) + 0.1 * np.ptp(late))
-        for axes in grid[len(panels) :]:
-            axes.set_visible(False)
-        figure.legend(*grid[0].get_legend_handles_labels(), loc="center left", bbox_to_anchor=(0.92, 0.5), fontsize=8)
+            figure.legend(loc="outside lower center", ncols=4)
+            figures.append(figure)
         caption = f"{metric} over {experiment.axis}; the band is one standard deviation over trials."
-        out.append(html.figure(figure, caption))
+        out.append(html.figures(figures, caption))
     return out
 
 
@@ -233,19 +228,18 @@ def _images(experiment: Experiment, results: Results, picture: Callable[[Any], n
     for study in experiment.studies:
         rows, columns = [row for row in experiment.rows if row in study.methods], list(study.settings)
         places = [[(row, column) for column in columns] for row in rows]
-        if len(columns) == 1:  # side by side
-            places = [[(row, columns[0]) for row in rows]]
+        if len(columns) == 1:  # methods side by side, four in a line
+            places = [[(row, columns[0]) for row in rows[k : k + 4]] for k in range(0, len(rows), 4)]
         down, across = len(places), len(places[0])
-        figure = Figure(figsize=(1.5 * across + 1.5, 1.5 * down))
-        grid = figure.subplots(down, across, squeeze=False, gridspec_kw={"wspace": 0.08, "hspace": 0.08})
-        for axes, (row, column) in zip(grid.ravel(), sum(places, []), strict=True):
-            axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
-            axes.set(xticks=[], yticks=[])
-        for axes, (row, column) in zip(grid[0], places[0], strict=True):
-            axes.set_title(row if len(columns) == 1 else column, fontsize=9)
-        for axes, line in zip(grid[:, 0], places, strict=True):
-            label = line[0][1] if len(columns) == 1 else line[0][0]
-            axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
+        figure = Figure(figsize=(PAGE_WIDTH, (PAGE_WIDTH - 0.6) / across * down + 0.3), layout="constrained")
+        grid = figure.subplots(down, across, squeeze=False)
+        for axes in grid.ravel():
+            axes.set_axis_off()
+        for line, found in zip(places, grid, strict=True):
+            for (row, column), axes in zip(line, found, strict=False):
+                axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
+                axes.set_axis_on()
+                axes.set(xticks=[], yticks=[], title=row if len(columns) == 1 else f"{row}, {column}")
         out.append(html.figure(figure, caption))
     return out
 

@@ -18,6 +18,7 @@ from ..penalties import RATIOS
 from ..presets import BallSGD, TwoStage
 from ..streams import CachedStream, open_stream
 from ..util import html as html
+from ..util.axes import page_axes
 from . import model_files, scoring
 from .labelled_rows import LabelledRows, by_name, reader_of
 from .results import Trained
@@ -38,6 +39,27 @@ METHODS: dict[str, dict[str, Any]] = {
     "ocmdi": {"optimizer": "fobos", "conversion": "ocmdi"},
 }
 """The methods by name, each with the parameters of an estimator."""
+_IN_WORDS = {
+    "automatic": "strength, mixture and refit chosen on held-out rows: sparsco without arguments",
+    "default": "a given strength; the optimizer NFTRL, then a conversion that solves for the optimum on a sample",
+    "nftrl": "follow the regularized leader with steps that need no tuning; the last iterate",
+    "ftrl": "follow the regularized leader, FTRL-proximal; the last iterate",
+    "fobos": "forward-backward splitting: a gradient step, then shrinkage; the last iterate",
+    "rda": "regularized dual averaging of all gradients; the last iterate",
+    "truncated-gradient": "gradient steps, with weights truncated every few steps; the last iterate",
+    "adagrad": "dual averaging with a step for each feature; the last iterate",
+    "average": "the average of the iterates of FOBOS, which is seldom sparse",
+    "average-sl": "AverageSL: that average, turned into an exactly sparse model",
+    "optimal-sl": "OptimalSL: a second phase on fresh rows, from that average",
+    "ocmdi": "one iterate of FOBOS, chosen so that its rate is that of averages",
+    "two-stage": "Epoch-SGD in an L1 ball, with any number of features",
+    "budget": "the largest weights of the two-stage model, fitted again",
+    "top-k": "the largest weights of the two-stage model, as they are",
+    "dd": "features of the two-stage model drawn at random, by weight times spread",
+    "mg": "features of the two-stage model drawn at random, by weight alone",
+    "small ball": "Epoch-SGD in a smaller L1 ball",
+}
+"""The methods of a comparison, as its page explains them."""
 _FEW_ROWS = 1500
 USUAL = ("automatic", "default", "nftrl", "fobos", "rda", "average", "average-sl")
 
@@ -215,7 +237,10 @@ def _cell(x: float | None, form: str = ".5f") -> str:
 def write_page(path: str | Path, outcomes: Sequence[Outcome]) -> Path:
     """Write the table and the plot as one HTML file, and return its path."""
     heads = ("method", "strength (alpha)", "features", "error before learning", "test error", "seconds", "remark")
-    return html.write(path, headline(outcomes), [*_plots(outcomes), html.table(heads, outcomes)])
+    used = dict.fromkeys(each.method for each in outcomes)
+    explained = html.table(("method", "in words"), [(name, _IN_WORDS[name]) for name in used])
+    blocks = [*_plots(outcomes), html.table(heads, outcomes), html.details("What the methods do", explained)]
+    return html.write(path, headline(outcomes), blocks)
 
 
 def headline(outcomes: Sequence[Outcome]) -> str:
@@ -225,15 +250,12 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     if not known:
         return f"{len(outcomes)} methods compared"
     error, size, method = min(known)
-    return f"Of {len(outcomes)} models, {method} with {size:,} features has the least error: {error:.4g}"
+    return f"{method} has the least error of {len(outcomes)} models: {error:.4g} with {size:,} features"
 
 
 @html.with_plots
 def _plots(outcomes: Sequence[Outcome]) -> list[str]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4))
-    axes = figure.subplots()
+    figure, axes = page_axes(3.4)
     has_test = any(each.test is not None for each in outcomes)
     for method in dict.fromkeys(each.method for each in outcomes):
         points = [
@@ -246,6 +268,6 @@ def _plots(outcomes: Sequence[Outcome]) -> list[str]:
             axes.plot(*zip(*points, strict=True), "o-", label=method)
     ylabel = "error on test rows" if has_test else "error on rows before they were learned"
     axes.set(xscale="symlog", xlabel="features with a weight", ylabel=ylabel)
-    axes.legend()
-    figure.tight_layout()
+    if axes.lines:
+        axes.legend()
     return [html.figure(figure, "Error against the number of features: the lower left is best.")]

@@ -17,6 +17,7 @@ from ..parts.part import is_record
 from ..streams.description import listed
 from ..streams.features import signs_of
 from ..util import html as html
+from ..util.axes import page_axes, scale_of_counts
 from ..util.notices import in_shell
 from ..util.progress import duration, printable
 from .model_checks import used_columns
@@ -434,30 +435,31 @@ def _facts(found: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[list[An
 
 @html.with_plots
 def _plots(found: Mapping[str, Any], outcome: Mapping[str, Any], outputs: list[str]) -> list[str]:
-    from matplotlib.figure import Figure
-
     from ..plots.sizes import draw_sizes
 
     blocks, table = [], outcome.get("table", [])
     largest = found["top"][:20]
     if largest and len(outputs) == 1:
-        figure = Figure(figsize=(7, 0.28 * len(largest) + 1), layout="constrained")
+        figure, axes = page_axes(0.18 * len(largest) + 0.7)
         weights = [next(iter(each["weights"].values())) * each.get("spread", 1.0) for each in largest]
-        draw_weights([each["name"] for each in largest], weights, figure.subplots(), outputs[0])
+        draw_weights([each["name"] for each in largest], weights, axes, outputs[0])
         blocks.append(html.figure(figure, "The strongest features, by weight times spread."))
     if found["sizes"]:
-        figure = Figure(figsize=(7, 3.5), layout="constrained")
-        draw_sizes([Size(**each) for each in found["sizes"]], figure.subplots())
+        figure, axes = page_axes()
+        draw_sizes([Size(**each) for each in found["sizes"]], axes)
         blocks.append(html.figure(figure, "Fewer features and their price: --size K -o FILE writes a smaller model."))
     if len(table) > 1:
-        figure = Figure(figsize=(7, 3), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        (of_error, left), (of_features, right) = page_axes(2.2), page_axes(2.2)
         rows = [line["rows"] for line in table]
         left.plot(rows, [line["mistake"] for line in table], "o-", label="since the last line")
         left.plot(rows, [line["mean_mistake"] for line in table], label="all so far")
-        left.set(xscale="log", xlabel="rows", ylabel="error" if _classifies(found) else "root mean squared error")
+        left.set(xlabel="rows", ylabel="error" if _classifies(found) else "root mean squared error")
         left.legend()
+        scale_of_counts(left.xaxis)
         right.plot(rows, [line["nonzeros"] for line in table], "o-")
-        right.set(xscale="log", xlabel="rows", ylabel="features with a weight")
-        blocks.append(html.figure(figure, "While it was learned: rows are judged before they are learned."))
+        right.set(xlabel="rows", ylabel="features with a weight")
+        scale_of_counts(right.xaxis)
+        blocks.append(
+            html.figures([of_error, of_features], "While it was learned: rows are judged before they are learned.")
+        )
     return blocks

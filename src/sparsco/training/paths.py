@@ -12,6 +12,7 @@ from ..selection.linear_path import LinearPath
 from ..selection.path import Path
 from ..streams import open_stream
 from ..util import html
+from ..util.axes import page_axes
 from ..util.progress import Live
 from .results import Trained
 from .train import Training
@@ -63,41 +64,56 @@ def as_text(path: Path, chosen: float | None = None) -> str:
     return "\n".join(lines)
 
 
+_IN_WORDS = {
+    "alpha": "strength (alpha)",
+    "nonzeros": "features",
+    "loss": "loss on rows not learned",
+    "spread": "standard error",
+    "error": "error",
+    "gap": "violation of optimality",
+}
+"""The columns of the table of a path, as a page names them."""
+
+
 def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
-    """Write the path as one HTML file: plots, table, the largest weights of the chosen model; return its path."""
+    """Write the path as one HTML file: plots, the weights of the chosen model, the table; return its path."""
     blocks = html.with_plots(_plots)(path, chosen)
     table = path.table()
-    blocks.append(html.table(list(table[0]), [list(each.values()) for each in table]))
     if chosen is not None:
         coef = sp.coo_array(path.model(chosen).sparsify().coef_)
         largest = np.argsort(-np.abs(coef.data))[:50]
         rows = [[(names or {}).get(int(coef.col[k]), str(coef.col[k])), float(coef.data[k])] for k in largest]
         blocks += [html.heading(f"The model of alpha = {chosen:.4g}"), html.table(["feature", "weight"], rows)]
-    return html.write(file, headline(table, chosen), blocks)
+    every = html.table([_IN_WORDS[name] for name in table[0]], [list(each.values()) for each in table])
+    blocks.append(html.details(f"All {len(table)} strengths", every))
+    return html.write(file, headline(table, chosen, path.shell.classifies), blocks)
 
 
-def headline(table: list[dict[str, float]], chosen: float | None) -> str:
-    """Return the path in one sentence: how many models, and the one that was chosen."""
+def headline(table: list[dict[str, float]], chosen: float | None, classifies: bool) -> str:
+    """Return the path in one sentence: the chosen model with its error, and how many models there are."""
     sizes = [int(each["nonzeros"]) for each in table]
     sentence = f"{len(table)} models with {min(sizes):,} to {max(sizes):,} features"
     taken = [each for each in table if each["alpha"] == chosen]
-    return f"{sentence}; the one with {int(taken[0]['nonzeros']):,} was chosen" if taken else sentence
+    if not taken:
+        return sentence
+    error = taken[0]["error"]
+    judged = f"{100 * error:.1f}% error" if classifies else f"a root mean squared error of {error**0.5:.4g}"
+    known = "" if np.isnan(error) else f" with {judged} on rows not learned"
+    return f"{int(taken[0]['nonzeros']):,} features{known}, chosen from {sentence}"
 
 
 def _plots(path: Path, chosen: float | None) -> list[str]:
-    from matplotlib.figure import Figure
-
     from .. import plots
 
     drawn = {
+        "Loss on rows that were not learned, against the number of features.": plots.error_vs_nonzeros,
         "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
-        "Loss on rows that were not learned against the number of features.": plots.error_vs_nonzeros,
     }
     if path.stability is not None:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
     blocks = []
     for caption, draw in drawn.items():
-        figure = Figure(figsize=(5.0, 3.6))
-        draw(path, chosen=chosen, axes=figure.add_subplot())
+        figure, axes = page_axes()
+        draw(path, chosen=chosen, axes=axes)
         blocks.append(html.figure(figure, caption))
     return blocks

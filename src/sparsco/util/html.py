@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .atomic_files import write_text
+from .axes import PAGE_STYLE
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2937; --soft: #4b5563; --paper: #ffffff; --line: #d1d5db; --rule: #6b7280;
@@ -34,7 +35,8 @@ th:first-child, td:first-child { text-align: left; }
 thead th { border-bottom: 2px solid var(--rule); }
 td.agrees { background: var(--good); } td.differs, td.diverged { background: var(--bad); }
 figure { margin: 1.5rem 0; } figcaption { color: var(--soft); font-size: .9rem; }
-figure svg { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; }
+figure svg { width: 34rem; max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; }
+figure svg:not(:only-of-type) { width: 28rem; }
 details { margin: 1rem 0; } summary { cursor: pointer; color: var(--soft); }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); color: var(--soft); font-size: .85rem; }
 @media print { body { max-width: none; margin: 0; } details > * { display: block; } }
@@ -96,27 +98,39 @@ def figure(plot: Any, caption: str) -> str:
 
     Text is drawn as outlines, so it looks the same without its fonts.
     """
+    return figures([plot], caption)
+
+
+def figures(plots: Iterable[Any], caption: str) -> str:
+    """Return matplotlib figures as inline SVG, side by side where there is room, with one caption."""
+    return f"<figure>{''.join(map(_svg, plots))}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _svg(plot: Any) -> str:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    with rc_context({"svg.hashsalt": "sparsco"}):  # the same figure gives the same bytes
+    with rc_context(PAGE_STYLE):
         plot.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML prologue and its reference to a DTD on the web
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+    return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
 
 
 def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Return a function that makes blocks of plots, or one block of text if matplotlib is not installed."""
+    """Return a function that makes blocks of plots, or one block of text if matplotlib is not installed.
+
+    The plots are drawn in the style of pages.
+    """
 
     @functools.wraps(blocks)
     def call(*args: Any, **options: Any) -> list[str]:
         try:
-            import matplotlib.figure  # noqa: F401
+            from matplotlib import rc_context
         except ImportError:
             return [text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
-        return blocks(*args, **options)
+        with rc_context(PAGE_STYLE):
+            return blocks(*args, **options)
 
     return call
 
