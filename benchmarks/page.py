@@ -1,14 +1,17 @@
-"""Write the page of benchmarks: charts, wins and losses in words, and the raw figures as a file to download.
+"""Write the page of benchmarks: charts, wins and losses in a table, and the raw figures as a file to download.
 
-    python benchmarks/page.py bench.json peers.json        writes docs/benchmarks.md and docs/_static/bench/
+    python benchmarks/page.py                            from the figures that the site has: after a change of words
+    python benchmarks/page.py bench.json peers.json      from new ones
 
-``bench.json`` is written by ``sparsco bench --json``, ``peers.json`` by ``python benchmarks/peers.py --json``.
+Both write docs/benchmarks.md and docs/_static/bench/.  ``bench.json`` is written by ``sparsco bench --json``, and
+``peers.json`` by ``python benchmarks/peers.py path --json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from sparsco.bench.suite import LEVELS
 from sparsco.util.atomic_files import write_text
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+FIGURES = DOCS / "_static" / "bench"
 PEERS = [method.name for method in METHODS.values() if not method.ours]
 TOP = """# Beside other packages
 
@@ -27,30 +31,42 @@ TOP = """# Beside other packages
 
 {headline}. The problem is L1 logistic regression with an intercept, at a tenth and a fiftieth of the largest strength
 that selects a feature. All packages run on one thread, and times are CPU times. What is measured, and what is not quite
-fair, is on [a page of its own](benchmarks-how.md), with paths, groups, least squares and a billion rows.
+fair, is on [a page of its own](benchmarks-how.md), with groups, least squares and a billion rows.
+"""
+WINS = """## Wins and losses
+
+On how many of the problems ours (`polish=True`) is faster than a package, by how many times in the geometric mean of
+those that both solved, and on how many the package did not come as near:
 """
 
 
-def in_words(results: dict[str, Any], level: float) -> list[str]:
-    """Return a sentence for each package: on how many problems ours is faster to a level, and where it is not."""
-    lines = []
+def wins(results: dict[str, Any]) -> list[str]:
+    """Return a table with a line for each package: on how many problems ours is faster, and how much, to each level."""
+    head = "".join(f" to {100 * level:g}%: ours is faster | times | not reached |" for level in LEVELS)
+    lines = [f"| package |{head}", "|---|" + "---|---|---|" * len(LEVELS)]
     for peer in PEERS:
-        found = figures.ratios(charts.plain(results), peer, POLISH, str(level))
-        if not found:
-            continue
-        values = np.array(list(found.values()))
-        mean, never = figures.mean_ratio(values), int(np.isinf(values).sum())
-        lost = sorted((name for name, ratio in found.items() if ratio < 1.0), key=found.__getitem__)
-        line = f"- {peer}: ours is faster on {len(found) - len(lost)} of {len(found)}"
-        line += "" if mean is None else f", {mean:.2g} times in the geometric mean"
-        line += f"; it does not come near enough on {never}" if never else ""
-        line += (
-            f". Faster than ours on {', '.join(f'{name} ({1 / found[name]:.2g} times)' for name in lost)}"
-            if lost
-            else ""
-        )
-        lines.append(line + ".")
+        cells = []
+        for level in LEVELS:
+            values = np.array(list(figures.ratios(charts.plain(results), peer, POLISH, str(level)).values()))
+            mean, never = figures.mean_ratio(values), int(np.isinf(values).sum())
+            won = f"{int((values > 1.0).sum())} of {len(values)}" if values.size else "–"
+            cells += [won, "–" if mean is None else f"{mean:.2g}", str(never or "–")]
+        if cells[0] != "–":
+            lines.append(f"| {peer} | {' | '.join(cells)} |")
     return lines
+
+
+def losses(results: dict[str, Any], level: float) -> str:
+    """Return a sentence on the sets on which another package is faster than ours by more than a tenth."""
+    found: dict[str, tuple[float, str]] = {}
+    for problem in charts.plain(results):
+        own = figures.figure(problem, POLISH, str(level))
+        others = {peer: figures.figure(problem, peer, str(level)) for peer in PEERS}
+        least, first = min(((value, peer) for peer, value in others.items() if value is not None), default=(np.inf, ""))
+        if own is not None and own > 1.1 * least:
+            found[problem["set"]] = max(found.get(problem["set"], (0.0, "")), (own / least, first))
+    listed = [f"{place} ({peer}, {ratio:.2g} times)" for place, (ratio, peer) in found.items()]
+    return f"Another package is faster by more than a tenth to {100 * level:g}% on {', '.join(listed) or 'no set'}."
 
 
 def quality(results: dict[str, Any]) -> list[str]:
@@ -70,50 +86,66 @@ def quality(results: dict[str, Any]) -> list[str]:
 
 
 def paths(lines: list[dict[str, Any]]) -> Any:
-    """Return a chart of the time of a path of 32 strengths to two gaps, for each package and set."""
+    """Return a chart of the time of a path of strengths to each gap, for each package and set."""
     from matplotlib.figure import Figure
 
-    lines = [line for line in lines if line["part"] == "path"]
     places = list(dict.fromkeys(line["problem"] for line in lines))
-    drawn = Figure(figsize=(8.0, 1.0 + 0.34 * len(lines)), layout="constrained")
-    for axes, place in zip(np.atleast_1d(drawn.subplots(len(places), 1)), places, strict=True):
-        own = [line for line in lines if line["problem"] == place]
+    sizes = [sum(line["problem"] == place for line in lines) for place in places]
+    drawn = Figure(figsize=(8.0, 1.0 + 0.55 * len(lines)), layout="constrained")
+    panels = drawn.subplots(len(places), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
+    for axes, place in zip(panels, places, strict=True):
+        own = [line for line in lines if line["problem"] == place][::-1]
         for k, level in enumerate(own[0]["ms"]):
             known = [(row, line["ms"][level]) for row, line in enumerate(own) if line["ms"][level] is not None]
-            heights = [row + 0.2 - 0.4 * k for row, _ in known]
-            axes.barh(heights, [ms for _, ms in known], height=0.38, label=f"to {float(level):g}", color=f"C{k}")
+            heights = [row + 0.27 * (1 - k) for row, _ in known]
+            axes.barh(heights, [ms for _, ms in known], height=0.25, label=f"to {float(level):g}", color=f"C{k}")
+            for height, (_, ms) in zip(heights, known, strict=True):
+                axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize=7)
         axes.set_yticks(range(len(own)), [line["solver"] for line in own])
-        axes.set(title=place, xscale="log", xlabel="CPU ms")
+        axes.set(title=place, xscale="log")
+        axes.margins(x=0.12)
         axes.grid(alpha=0.3, axis="x")
-        axes.legend(fontsize=8)
+    panels[-1].set_xlabel("CPU ms")
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return drawn
+
+
+def every_chart(results: dict[str, Any], lines: list[dict[str, Any]]) -> Iterator[tuple[str, Any, str]]:
+    """Yield the charts of the page: a name, the chart and its caption."""
+    yield from charts.every(results)
+    lines = [line for line in lines if line["part"] == "path" and "smallest" not in line["problem"]]
+    if lines:
+        yield "paths", paths(lines), "A path of 32 strengths, to a relative gap that none of its models exceeds."
+
+
+def page(results: dict[str, Any], captions: dict[str, str]) -> str:
+    """Return the page in markdown; ``captions`` are those of the charts by name."""
+    blocks = [TOP.format(headline=charts.headline(results))]
+    for name, caption in captions.items():
+        short = caption.partition(". ")[0].removesuffix(".")
+        blocks.append(f"```{{figure}} _static/bench/{name}.svg\n:alt: {short}.\n\n{caption}\n```\n")
+    blocks += [WINS, *wins(results), "", *(losses(results, level) for level in LEVELS), ""]
+    blocks += [f'One pass of the default, "{DEFAULT}", beside other single passes (medians):\n', *quality(results), ""]
+    blocks += ["## Machine\n", *(f"- {line}" for line in present.about(results)), ""]
+    blocks += ["All figures: {download}`bench.json <_static/bench/bench.json>`."]
+    return "\n".join(blocks) + "\n"
 
 
 def main() -> None:
     """Write the page, the charts and the raw figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("bench", help="the results of sparsco bench --json")
-    parser.add_argument("peers", help="the lines of benchmarks/peers.py --json")
+    parser.add_argument("bench", nargs="?", help="the results of sparsco bench --json (default: those of the site)")
+    parser.add_argument("peers", nargs="?", help="the lines of benchmarks/peers.py --json (default: those of the site)")
     given = parser.parse_args()
-    results, lines = (json.loads(Path(name).read_text()) for name in (given.bench, given.peers))
+    before = json.loads((FIGURES / "bench.json").read_text())
+    results = slim(json.loads(Path(given.bench).read_text())) if given.bench else before
+    lines = json.loads(Path(given.peers).read_text()) if given.peers else before["peers"]
     results["scaling"] = list({each["axis"]: each for each in results["scaling"]}.values())  # files may repeat it
-    folder = DOCS / "_static" / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    blocks = [TOP.format(headline=charts.headline(results))]
-    drawn = [*charts.every(results)]
-    if any(line["part"] == "path" for line in lines):
-        drawn.append(("paths", paths(lines), "A path of 32 strengths, to the largest relative gap of any of them."))
-    for name, chart, caption in drawn:
-        chart.savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
-        blocks.append(f"```{{figure}} _static/bench/{name}.svg\n:alt: {caption}\n\n{caption}\n```\n")
-    blocks += ["## Wins and losses\n"]
-    for level in LEVELS:
-        blocks += [f"To {100 * level:g}% of the optimum, by our polish:\n", *in_words(results, level), ""]
-    blocks += [f"One pass of the default, `{DEFAULT}`, beside other single passes (medians):\n", *quality(results), ""]
-    blocks += ["## Machine\n", *(f"- {line}" for line in present.about(results)), ""]
-    blocks += ["All figures: {download}`bench.json <_static/bench/bench.json>`."]
-    write_text(folder / "bench.json", json.dumps(slim(results) | {"peers": lines}))
-    print(write_text(DOCS / "benchmarks.md", "\n".join(blocks) + "\n"))
+    captions = {}
+    for name, chart, captions[name] in every_chart(results, lines):
+        chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
+    write_text(FIGURES / "bench.json", json.dumps(results | {"peers": lines}))
+    print(write_text(DOCS / "benchmarks.md", page(results, captions)))
 
 
 def slim(results: dict[str, Any]) -> dict[str, Any]:

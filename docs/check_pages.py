@@ -1,9 +1,9 @@
 """Open pages in headless Chromium, at three widths, light and dark, and report what a reader would stumble over.
 
-    python docs/check_pages.py [--axe axe.min.js] [--shots FOLDER] PAGE.html ...
+    python docs/check_pages.py [--axe axe.min.js] [--shots FOLDER] PAGE.html ... CHART.svg ...
 
 It needs playwright and a Chromium (``--chromium PATH``).  Reported are horizontal scrolling, errors of the console,
-requests to the outside and, with axe-core, text of too little contrast.
+requests to the outside, texts that lie on each other and, with axe-core, text of too little contrast.
 """
 
 from __future__ import annotations
@@ -16,6 +16,53 @@ from typing import Any
 WIDTHS = (390, 820, 1440)
 _CONTRAST = """async () => (await axe.run(document, {runOnly: ["color-contrast"]})).violations
     .flatMap(each => each.nodes.map(node => node.target.join(" ") + ": " + node.any.map(a => a.message).join("; ")))"""
+
+_OVERLAPS = """() => {
+    const boxes = [];
+    function add(node, text, rectangle) {  // what of it can be seen, without the room above and below the letters
+        let {left, top, right, bottom} = rectangle;
+        for (let each = node; each && each !== document.documentElement; each = each.parentElement) {
+            if (each !== node && getComputedStyle(each).overflow !== "visible" && !(each instanceof SVGElement)) {
+                const clip = each.getBoundingClientRect();
+                [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
+                [top, bottom] = [Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
+            }
+        }
+        left = Math.max(left, 0);
+        const rest = node instanceof SVGElement ? 0.15 : 0.25;
+        if (right - left > 3 && bottom - top > 3)
+            boxes.push({node, text, left: left + 1, right: right - 1,
+                        top: top + rest * (bottom - top), bottom: bottom - rest * (bottom - top)});
+    }
+    function said(drawn) {  // glyphs are paths: the words are in a comment
+        const note = [...drawn.childNodes].find(each => each.nodeType === Node.COMMENT_NODE);
+        return note ? note.data.trim() : drawn.id;
+    }
+    const drawn = "svg text, svg g[id^='text_']";
+    for (const each of document.querySelectorAll(drawn))
+        if (!each.parentElement.closest(drawn) && each.checkVisibility())
+            add(each, each.textContent.trim() || said(each), each.getBoundingClientRect());
+    const walker = document.createTreeWalker(document.body || document.documentElement, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const parent = node.parentElement;
+        if (!node.textContent.trim() || parent.closest("svg, script, style, noscript")) continue;
+        if (!parent.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
+        const range = document.createRange();
+        range.selectNodeContents(node);
+        for (const rectangle of range.getClientRects()) add(parent, node.textContent.trim(), rectangle);
+    }
+    boxes.sort((a, b) => a.top - b.top);
+    const found = [];
+    boxes.forEach((a, k) => {
+        for (let m = k + 1; m < boxes.length && boxes[m].top < a.bottom; m++) {
+            const b = boxes[m];
+            if (a.left < b.right && b.left < a.right && a.node !== b.node)
+                found.push(`"${a.text.slice(0, 40)}" and "${b.text.slice(0, 40)}"`);
+        }
+    });
+    return found;
+}"""
+"""Pairs of texts that lie on each other: lines of text of the page, and labels of charts."""
 
 
 def look(browser: Any, page: Path, width: int, scheme: str, axe: str | None, shots: Path | None) -> list[str]:
@@ -30,9 +77,11 @@ def look(browser: Any, page: Path, width: int, scheme: str, axe: str | None, sho
     )
     tab.goto(page.resolve().as_uri())
     beyond = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    if beyond > 0:
+    is_chart = page.suffix == ".svg"  # a browser shows it in its own size
+    if beyond > 0 and not is_chart:
         found.append(f"scrolls sideways by {beyond} pixels")
-    if axe is not None:
+    found += [f"texts lie on each other: {each}" for each in tab.evaluate(_OVERLAPS)]
+    if axe is not None and not is_chart:
         tab.add_script_tag(content=axe)
         found += [f"contrast: {each}" for each in tab.evaluate(_CONTRAST)]
     if shots is not None:

@@ -69,10 +69,17 @@ def about(results: dict[str, Any]) -> list[str]:
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}; threads: {machine['threads']}.",
         f"sparsco {machine['sparsco']}, Python {machine['python']}, {known}.",
     ]
-    missing = [*results["left_out"].values()]
+    return [*lines, _left_out(results)]
+
+
+def _left_out(results: dict[str, Any]) -> str:
+    """Return a line on what was not measured: the sets of each package, and the first of its reasons."""
+    missing, failed = [*results["left_out"].values()], dict[str, dict[str, str]]()
     for problem in results["problems"]:
-        missing += [f"{name} on {title(problem)}: {why}" for name, why in problem["failed"].items()]
-    return [*lines, "Left out: " + ("; ".join(missing) if missing else "nothing") + "."]
+        for name, why in problem["failed"].items():
+            failed.setdefault(name, {}).setdefault(problem["set"], why)
+    missing += [f"{name} on {', '.join(sets)} ({next(iter(sets.values()))})" for name, sets in failed.items()]
+    return "Left out: " + ("; ".join(missing) if missing else "nothing") + "."
 
 
 def _cell(value: Any) -> str:

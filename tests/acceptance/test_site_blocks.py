@@ -1,0 +1,135 @@
+"""Every block and every command of the README and of the site is run, or a remark in its source says why not."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparsco
+from sparsco import cli
+from support import REPOSITORY
+from support.page_files import make_files
+from support.pages import Session, blocks, mentioned, run_page
+
+PAGES = {
+    page.name: page
+    for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md")))
+}
+ON_PAPERS = {"reproduce.md"}
+"""Pages whose commands take minutes to hours: tests/reproduce runs every one of their tables in miniature."""
+
+ELSEWHERE = re.compile(r"^sparsco (reproduce|bench|datasets) |--dask|--follow|part-\*")
+"""Commands in prose that take long, or need a cluster or a log that grows: these have tests of their own."""
+MENTION = re.compile(r"\b[A-Z]{2,}\b| [A-Z]\b|…|\.\.\.")
+"""What stands for a file, a number or anything else in a command."""
+
+
+def asked(page: Path) -> list[str]:
+    """The commands in the prose of a page that name a file, and so can be run."""
+    found = [each for each in mentioned(page) if re.search(r" '?[a-z][\w*-]*[./]", each)]
+    return [each for each in found if not MENTION.search(each) and not ELSEWHERE.search(each)]
+
+
+def has_something_to_run(page: Path) -> bool:
+    found = [each for each in blocks(page) if not (each.is_directive or each.is_doctest or each.remark == "not run")]
+    return bool(found or asked(page))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in ("follow.md", "tutorial.md") else [])
+        for name, page in PAGES.items()
+        if name not in ON_PAPERS and has_something_to_run(page)
+    ],
+)
+def test_a_page_runs_as_it_stands(name, tmp_path):
+    page, session = PAGES[name], Session(tmp_path)
+    make_files(session.folder, page.read_text(), name)
+    ran = run_page(page, session)
+    for command in asked(page):
+        assert session.run(command) == 0, f"{command}\n{session.output}"
+    if name in CLAIMS:
+        CLAIMS[name](session, ran)
+
+
+def claims_of_the_tutorial(session, ran):
+    """train, inspect and evaluate say the same of one model; 30% of the messages are spam."""
+    judged: dict[str, set[str]] = {}
+    for command, output in ran:
+        for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", command):
+            judged.setdefault("".join(model), set()).update(re.findall(r"1,000 rows, (error .*)", output))
+    assert {name: len(figures) for name, figures in judged.items()} == {"spam": 1, "small": 1}
+    assert all(float(re.match(r"error ([\d.]+)%", *figures)[1]) < 5.0 for figures in judged.values())
+    assert "<svg" in (session.folder / "compared.html").read_text()
+
+
+def claims_of_growing_logs(session, ran):
+    assert "5,000 rows" in ran[1][1]
+
+
+CLAIMS = {"tutorial.md": claims_of_the_tutorial, "follow.md": claims_of_growing_logs}
+
+
+def test_every_block_is_run_or_a_remark_says_why_not():
+    for name, page in PAGES.items():
+        before = None
+        for block in blocks(page) if name not in ON_PAPERS else ():
+            is_output = block.language == "text" and before == "sh"
+            is_run = block.language in ("sh", "console", "python") or is_output or block.is_doctest
+            assert is_run or block.is_directive or block.remark == "not run", f"{name}, line {block.line}"
+            before = block.language
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_options_of_commands_in_prose_exist(name):
+    commands = next(action for action in cli._parser()._actions if getattr(action, "choices", None)).choices
+    for command in mentioned(PAGES[name]):
+        word = command.split()[1]
+        if word.startswith("-"):
+            assert word in ("--help", "--version"), command
+            continue
+        if word == "COMMAND":
+            continue
+        assert word in commands, command
+        options = re.findall(r" (--?[a-z][\w-]*)", command)
+        assert set(options) <= set(commands[word]._option_string_actions), command
+
+
+def test_estimators_in_prose_take_the_parameters_that_they_are_shown_with():
+    """``SparseClassifier(budget=50)`` in a sentence or a table: the names of its parameters exist."""
+    known = {"np": np, "sparsco": sparsco}
+    for home in (sparsco.losses, sparsco.penalties, sparsco.optimizers, sparsco.conversions, sparsco.steps, sparsco):
+        known |= {name: getattr(home, name) for name in dir(home)}
+    shown = [
+        (name, each)
+        for name, page in PAGES.items()
+        for each in re.findall(
+            r"`((?:Stable)?Sparse(?:Classifier|Regressor|Path|Text)\w*\([^`()]*(?:\([^`()]*\)[^`()]*)*\))",
+            page.read_text(),
+        )
+        if not re.search(r"\.\.\.|…|=[,)]|My", each)
+    ]
+    assert len(shown) > 30
+    for name, each in shown:
+        try:
+            eval(each, known)
+        except Exception as error:
+            raise AssertionError(f"{name}: {each}") from error
+
+
+def test_what_pages_tell_to_make_install_or_start_is_there():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    targets = set(re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    for name, page in PAGES.items():
+        text = page.read_text()
+        for target in re.findall(r"`make ([a-z][\w-]*)`", text):
+            assert target in targets, f"{name}: make {target}"
+        for file in re.findall(r"python ((?:benchmarks|examples|docs)/\S+?\.py)", text):
+            assert (REPOSITORY / file).exists(), f"{name}: {file}"
+        for extras in re.findall(r"pip install '(?:sparsco|\.)\[([\w,]+)\]'", text):
+            assert set(extras.split(",")) <= set(project["optional-dependencies"]), f"{name}: {extras}"
