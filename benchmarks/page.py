@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib import rc_context
 
 from sparsco.bench import charts, figures, present
 from sparsco.bench.methods import BARE, DEFAULT, METHODS, POLISH
 from sparsco.bench.suite import LEVELS
 from sparsco.util.atomic_files import write_text
+from sparsco.util.axes import PAGE_STYLE, PAGE_WIDTH
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FIGURES = DOCS / "_static" / "bench"
@@ -91,7 +93,7 @@ def paths(lines: list[dict[str, Any]]) -> Any:
 
     places = list(dict.fromkeys(line["problem"] for line in lines))
     sizes = [sum(line["problem"] == place for line in lines) for place in places]
-    drawn = Figure(figsize=(8.0, 1.0 + 0.55 * len(lines)), layout="constrained")
+    drawn = Figure(figsize=(PAGE_WIDTH, 1.0 + 0.45 * len(lines)), layout="constrained")
     panels = drawn.subplots(len(places), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
     for axes, place in zip(panels, places, strict=True):
         own = [line for line in lines if line["problem"] == place][::-1]
@@ -100,13 +102,13 @@ def paths(lines: list[dict[str, Any]]) -> Any:
             heights = [row + 0.27 * (1 - k) for row, _ in known]
             axes.barh(heights, [ms for _, ms in known], height=0.25, label=f"to {float(level):g}", color=f"C{k}")
             for height, (_, ms) in zip(heights, known, strict=True):
-                axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize=7)
+                axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize="small")
         axes.set_yticks(range(len(own)), [line["solver"] for line in own])
         axes.set(title=place, xscale="log")
         axes.margins(x=0.12)
         axes.grid(alpha=0.3, axis="x")
     panels[-1].set_xlabel("CPU ms")
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return drawn
 
 
@@ -123,7 +125,7 @@ def page(results: dict[str, Any], captions: dict[str, str]) -> str:
     blocks = [TOP.format(headline=charts.headline(results))]
     for name, caption in captions.items():
         short = caption.partition(". ")[0].removesuffix(".")
-        blocks.append(f"```{{figure}} _static/bench/{name}.svg\n:alt: {short}.\n\n{caption}\n```\n")
+        blocks.append(f"```{{figure}} _static/bench/{name}.svg\n:alt: {short}.\n:figclass: picture\n\n{caption}\n```\n")
     blocks += [WINS, *wins(results), "", *(losses(results, level) for level in LEVELS), ""]
     blocks += [f'One pass of the default, "{DEFAULT}", beside other single passes (medians):\n', *quality(results), ""]
     blocks += ["## Machine\n", *(f"- {line}" for line in present.about(results)), ""]
@@ -142,8 +144,9 @@ def main() -> None:
     lines = json.loads(Path(given.peers).read_text()) if given.peers else before["peers"]
     results["scaling"] = list({each["axis"]: each for each in results["scaling"]}.values())  # files may repeat it
     captions = {}
-    for name, chart, captions[name] in every_chart(results, lines):
-        chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
+    with rc_context(PAGE_STYLE):
+        for name, chart, captions[name] in every_chart(results, lines):
+            chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
     write_text(FIGURES / "bench.json", json.dumps(results | {"peers": lines}))
     print(write_text(DOCS / "benchmarks.md", page(results, captions)))
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..util.axes import FOR, OTHERS, PAGE_WIDTH, page_axes
 from .figures import figure, mean_ratio, ratios, title
 from .methods import BARE, L1, METHODS, POLISH
 from .suite import LEVELS
 
-_OURS, _OTHERS = "#2563eb", "#6b7280"
 _FAR = 100.0
 """The largest ratio on an axis; what is beyond is drawn there."""
 
@@ -28,34 +28,32 @@ def times(results: dict[str, Any]) -> Any:
     problems = plain(results)
     peers = [method.name for method in METHODS.values() if not method.ours]
     peers = [peer for peer in peers if any(ratios(problems, peer, POLISH, str(level)) for level in LEVELS)]
-    drawn = Figure(figsize=(8.0, 2.2 + 0.28 * len(problems)), layout="constrained")
+    drawn = Figure(figsize=(PAGE_WIDTH, 2.0 + 0.4 * len(problems)), layout="constrained")
     rows = {title(problem): len(problems) - 1 - k for k, problem in enumerate(problems)}
-    panels = drawn.subplots(1, len(LEVELS), sharey=True)
+    panels = drawn.subplots(len(LEVELS), 1, sharex=True)
     for axes, level in zip(panels, LEVELS, strict=True):
         for k, peer in enumerate(peers):
             found = ratios(problems, peer, POLISH, str(level))
             x = np.clip(list(found.values()), 1.0 / _FAR, _FAR)
             y = [rows[name] + 0.5 * (k / max(len(peers) - 1, 1) - 0.5) for name in found]
-            axes.plot(x, y, "os^vD<>ph*X"[k % 11], markersize=5, color=f"C{k % 10}", linestyle="", label=peer)
-        axes.axvline(1.0, color=_OURS, linewidth=2.0, label="sparsco")
+            axes.plot(x, y, "os^vD<>ph*X"[k % 11], markersize=4, color=f"C{k % 10}", linestyle="", label=peer)
+        axes.axvline(1.0, color=FOR, linewidth=2.0, label="sparsco")
         axes.set_yticks(list(rows.values()), [name.removesuffix(f", {L1}") for name in rows])
-        axes.set(xscale="log", xlim=(0.2, 1.3 * _FAR), title=f"to {100 * level:g}%", xlabel="CPU time over ours")
+        axes.set(xscale="log", xlim=(0.2, 1.3 * _FAR), title=f"to {100 * level:g}% of the optimum")
         axes.grid(alpha=0.3)
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
+    panels[-1].set_xlabel("CPU time over ours")
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return drawn
 
 
 def bars(values: dict[str, float], label: str) -> Any:
     """Return a chart of one number for each method, the smallest at the top, ours in another colour."""
-    from matplotlib.figure import Figure
-
     names = sorted(values, key=lambda name: -values[name])
-    drawn = Figure(figsize=(8.0, 1.2 + 0.28 * len(names)), layout="constrained")
-    axes = drawn.subplots()
-    colours = [_OURS if METHODS[name].ours else _OTHERS for name in names]
+    drawn, axes = page_axes(0.6 + 0.2 * len(names))
+    colours = [FOR if METHODS[name].ours else OTHERS for name in names]
     axes.barh(names, [values[name] for name in names], color=colours)
     for name in names:
-        axes.annotate(f" {values[name]:.3g}", (values[name], name), va="center", fontsize=8)
+        axes.annotate(f" {values[name]:.3g}", (values[name], name), va="center", fontsize="small")
     axes.set(xscale="log", xlabel=label)
     axes.grid(alpha=0.3, axis="x")
     axes.margins(x=0.12)
@@ -90,8 +88,9 @@ def growth(results: dict[str, Any]) -> Any:
     kinds = [each for each in results["scaling"] if each["axis"] in ("rows", "features")]
     if not kinds:
         return None
-    drawn = Figure(figsize=(8.0, 3.4), layout="constrained")
-    for axes, each in zip(np.atleast_1d(drawn.subplots(1, len(kinds))), kinds, strict=True):
+    drawn = Figure(figsize=(PAGE_WIDTH, 2.8 * len(kinds)), layout="constrained")
+    panels = np.atleast_1d(drawn.subplots(len(kinds), 1))
+    for axes, each in zip(panels, kinds, strict=True):
         for name in each["points"][0]["cpu"]:
             points = [(point[each["axis"]], point["cpu"][name]["min"]) for point in each["points"]]
             axes.plot(
@@ -99,7 +98,7 @@ def growth(results: dict[str, Any]) -> Any:
             )
         axes.set(xscale="log", yscale="log", xlabel=each["axis"], ylabel="CPU seconds of a pass")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawn
 
 
@@ -147,11 +146,8 @@ def every(results: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
 
 def tried(results: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield a chart for each problem, with its caption: the distance from the optimum against time."""
-    from matplotlib.figure import Figure
-
     for problem in results["problems"]:
-        drawn = Figure(figsize=(9, 4.5), layout="constrained")
-        axes = drawn.subplots()
+        drawn, axes = page_axes(4.0)
         for line in problem["methods"]:
             points = sorted((each["cpu"], max(each["gap"], 1e-6)) for each in line["tried"] if each["gap"] is not None)
             if points:
@@ -160,5 +156,5 @@ def tried(results: dict[str, Any]) -> Iterator[tuple[Any, str]]:
         axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative gap")
         axes.grid(alpha=0.3)
         if axes.lines:
-            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+            drawn.legend(loc="outside lower center", ncols=3)
             yield drawn, f"{title(problem)}: each setting's first fit."
