@@ -454,4 +454,4 @@ def test_charts_count_the_problems_on_which_ours_is_first():
     assert charts.memory(results) == {"sparsco polish": pytest.approx(2.0), "skglm": pytest.approx(8.0)}
     assert charts.headline(results).startswith("Of 4 problems, sparsco is first or within a tenth on 3 to 1%")
     assert charts.headline({"problems": [], "scaling": []}) == "sparsco and others, side by side"
-    assert [name for name, *_ in charts.every(results)] == ["to-0.01", "to-0.001", "pass", "memory"]
+    assert [name for name, *_ in charts.every(results)] == ["levels", "pass", "memory"]
