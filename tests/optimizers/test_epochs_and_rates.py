@@ -191,6 +191,31 @@ def test_adagrad_does_not_depend_on_the_units_of_targets():
         np.testing.assert_allclose(1000.0 * one.w, many.w, rtol=1e-9)
 
 
+@pytest.mark.parametrize("lams", [None, (0.05, 0.002, 0.02)])
+@pytest.mark.parametrize("conversion", [conversions.Last(), conversions.AverageSL()])
+def test_states_to_be_averaged_have_the_rates_of_all_features(lams, conversion):
+    """Also of those whose weights are zero, for which kernels compute none; a second call gives the weights back."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 30)) * (rng.random((300, 30)) < 0.4)
+    y = np.where(X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    run = Run(Logistic(), ElasticNet(0.05, 0.0), optimizers.NFTRL(), conversion, d=30, lams=lams)
+    run.feed(as_matrix(X), y)
+    run.begin()
+    w, _ = run.weights()
+    assert 0 < np.count_nonzero(w[:, 0]) < 15
+    run.optimizer.settle(run.problem, run.state, run.block, run.t)
+    run.optimizer.averaged(run.problem, run.state)
+    _, lanes, _ = run.optimizer.layout.views(run.problem, run.state)
+    for model, lam in enumerate(lams or (0.05,)):
+        twin = reference.NFTRL(reference.Problem(30, lam, 0.0, np.ones(30), True))
+        for x, label in zip(X, y, strict=True):
+            margin = reference.weights_for(twin, x) @ x + twin.b
+            twin.step(x, float(reference.derivative("logistic", margin, label)), math.nan)
+        np.testing.assert_allclose(lanes[:, 1, model], twin.r, rtol=1e-10)
+    run.optimizer.averaged(run.problem, run.state, run.t)
+    np.testing.assert_allclose(run.weights()[0], w, rtol=1e-13)
+
+
 def test_refusals():
     def run(optimizer, conversion=conversions.Last(), penalty=(0.1, 0.1), rule=None):
         return learn(stream(20), "logistic", optimizer, conversion, penalty, rule, True)

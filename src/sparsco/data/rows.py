@@ -13,6 +13,8 @@ from ..jit.lanes import EIGHT, load, prefetch, store
 MAX_FEATURES = 2**32 - 1
 LARGEST = np.float64(1e75)
 """The largest number accepted; the optimizers sum fourth powers, and those of larger numbers would overflow."""
+_AHEAD = U(512)
+"""The number of entries by which memory is prefetched where rows are only looked through."""
 
 
 class Matrix(NamedTuple):
@@ -121,34 +123,36 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
     csr = sp.csr_array(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
-    unordered, zeros, wild, outside = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, csr.shape[1])
-    repeated = 0
-    if unordered:
-        repeated, outside = _repetitions(csr)
+    zeros, wild, outside, repeated, indices = _inspected(csr, wide)
     if outside:
         raise ValueError(
             f"X has an index outside of its {csr.shape[1]} columns: build the matrix again with valid indices."
         )
-    if repeated:
-        csr = _summed(csr)
-    elif zeros:
-        csr = csr.copy()
     if repeated or zeros:
+        csr = _summed(csr) if repeated else csr.copy()
         csr.eliminate_zeros()
+        indices = csr.indices if wide else csr.indices.astype(np.uint32)
     if wild or repeated:  # a sum of duplicates may be too large
         check_numbers(csr.data, "X")
-    narrow = csr.indices.dtype == np.int32
-    indices = csr.indices if wide else csr.indices.view(np.uint32) if narrow else csr.indices.astype(np.uint32)
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
 
 
-def _repetitions(csr: sp.csr_array) -> tuple[int, int]:
-    """Return the number of entries whose column their row had before, and of entries outside of the columns."""
+def _inspected(csr: sp.csr_array, wide: bool) -> tuple[int, int, int, int, np.ndarray]:
+    """Return what one read of the rows shows, and their indices, of four bytes unless they are to stay ``wide``.
+
+    The numbers are the zeros, the values that are too large, the entries or rows with an index outside of the columns,
+    and the entries whose column their row had before.
+    """
     n, d = csr.shape
-    if d <= len(csr.data) and n < 2**31:
-        return _look_by_column(csr.indptr, csr.indices, np.full(d, -1, np.int32))
-    return _look_for_repetitions(csr.indptr, csr.indices, d, *_hash_table(csr))
+    by_column = d <= len(csr.data) and n < 2**32 - 1
+    is_narrow = csr.indices.dtype == np.int32
+    last = np.zeros(d if by_column else 0, np.uint32)  # memory that is never written costs nothing
+    copy = np.empty(0 if wide or is_narrow else len(csr.indices), np.uint32)
+    unordered, *counts = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, d, last, copy)
+    if unordered and not by_column:
+        counts[2:] = _look_for_repetitions(csr.indptr, csr.indices, d, *_hash_table(csr))
+    return *counts, csr.indices if wide else csr.indices.view(np.uint32) if is_narrow else copy
 
 
 def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
@@ -208,15 +212,19 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 
 @kernel
-def _inspect(indptr, indices, data, largest, d):
-    """Return four counts from one read of the rows.
+def _inspect(indptr, indices, data, largest, d, last, copy):
+    """Return five counts from one read of the rows: unordered rows, zeros, values too large, outside, repeated.
 
-    They are the rows that neither ascend nor descend, the zeros, and the numbers that are too large.  The last is the
-    rows that begin or end outside of d columns.
+    An unordered row neither ascends nor descends.  Its entries outside of d columns and those with a column that the
+    row had before are counted, if ``last`` has a zero for each column.  It gets the number of a column's last such row,
+    from 1.  Of other rows, those that begin or end outside are counted.  Indices are copied if ``copy`` has room.
     """
-    unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
-    for i in range(indptr.size - 1):
-        start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
+    unordered, zeros, wild, outside, repeated, one, columns = 0, 0, 0, 0, 0, U(1), U(last.size)
+    for i in range(U(indptr.size) - one):
+        start, stop = U(indptr[i]), U(indptr[i + one])
+        for p in range(start, stop, U(8)):  # a CPU alone asks for too little at a time
+            prefetch(data, p + _AHEAD)
+            prefetch(indices, p + _AHEAD)
         up, down = one, one
         for p in range(start, stop):
             zeros += data[p] == 0.0
@@ -224,36 +232,32 @@ def _inspect(indptr, indices, data, largest, d):
         for p in range(start + one, stop):
             up += U(indices[p] > indices[p - one])
             down += U(indices[p] < indices[p - one])
-        if stop > start:
-            first, last = indices[start], indices[stop - one]
-            outside += (first < 0) | (last < 0) | (first >= d) | (last >= d)
-            unordered += (up < stop - start) & (down < stop - start)
-    return unordered, zeros, wild, outside
-
-
-@kernel
-def _look_by_column(indptr, indices, last):
-    """Return what ``_look_for_repetitions`` does; ``last`` has the last row of each column, -1 before the first."""
-    repeated, outside, d = 0, 0, U(last.size)
-    for i in range(indptr.size - 1):
-        for p in range(U(indptr[U(i)]), U(indptr[U(i + 1)])):
-            j = U(indices[p])  # a negative one is huge
-            if j >= d:
-                outside += 1
-                continue
-            repeated += last[j] == i
-            last[j] = i
-    return repeated, outside
+        if copy.size > 0:
+            for p in range(start, stop):
+                copy[p] = indices[p]
+        if (up < stop - start) & (down < stop - start):
+            unordered += 1
+            for p in range(start, stop if columns > U(0) else start):
+                j = U(indices[p])  # a negative one is huge
+                if j < columns:
+                    repeated += U(last[j]) == i + one
+                    last[j] = i + one
+                else:
+                    outside += 1
+        elif stop > start:
+            first, final = indices[start], indices[stop - one]
+            outside += (first < 0) | (final < 0) | (first >= d) | (final >= d)
+    return unordered, zeros, wild, outside, repeated
 
 
 @kernel
 def _look_for_repetitions(indptr, indices, d, table, factor, shift):
-    """Return the number of entries whose column their row had before, and of entries outside of d columns.
+    """Return the number of entries outside of d columns, and of entries whose column their row had before.
 
     The table uses open addressing and has the position of the entry that came with a column.  Entries of former rows
     count as free places, so that the table is never cleared.
     """
-    repeated, outside = 0, 0
+    outside, repeated = 0, 0
     mask, one, low = U(table.size - 1), U(1), U(0xFFFFFFFF)
     for i in range(indptr.size - 1):
         start = indptr[U(i)]
@@ -269,7 +273,7 @@ def _look_for_repetitions(indptr, indices, d, table, factor, shift):
             repeated += table[at] >= start
             if table[at] < start:
                 table[at] = p
-    return repeated, outside
+    return outside, repeated
 
 
 @kernel

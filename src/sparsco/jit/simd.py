@@ -1,10 +1,11 @@
 """Four or eight features at a time, for kernels that keep a line of up to eight numbers per feature.
 
 ``block`` is FOUR or EIGHT.  ``load_fields`` reads the lines of a block and returns eight vectors; the k-th holds number
-k of all of its features.  ``store_fields`` writes them back.  The work in between is then done on all of them at once.
-Every function reads its row entries at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last,
-incomplete block, which the caller pads.  ``line`` gives the numbers in a line; missing numbers of a shorter line read
-as zero.  A block of eight has lines of eight numbers.
+k of all of its features.  ``load_low`` and ``load_high`` read one half of each line.  ``store_fields`` writes lines
+back.  The work in between is then done on all features of a block at once.  Every function reads its row entries at
+``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last, incomplete block, which the caller pads.
+``line`` gives the numbers in a line; missing numbers of a shorter line read as zero.  A block of eight has lines of
+eight numbers.
 """
 
 from __future__ import annotations
@@ -60,6 +61,16 @@ def load_fields(
     return (*cell.reshape(-1, n)[tail if in_tail else indices[p : p + m]].T, *np.zeros((LINE - n, m)))
 
 
+def load_low(block: Any, cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
+    """Return the first four numbers of each feature of a block, of lines of eight, as four vectors."""
+    return load_fields(block, cell, indices, tail, p, in_tail)[:4]
+
+
+def load_high(block: Any, cell: np.ndarray, indices: np.ndarray, tail: np.ndarray, p: Any, in_tail: Any) -> Any:
+    """Return the last four numbers of each feature of a block, of lines of eight, as four vectors."""
+    return load_fields(block, cell, indices, tail, p, in_tail)[4:]
+
+
 def store_fields(
     block: Any,
     cell: np.ndarray,
@@ -106,7 +117,7 @@ def sum_of(block, v):
 
 # --- The same functions in compiled code ------------------------------------------------------------------------------
 
-_WORD, _PAIR = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2)
+_WORD, _PAIR, _HALF = ir.IntType(64), ir.VectorType(ir.DoubleType(), 2), ir.VectorType(ir.DoubleType(), 4)
 _FIRST, _SECOND = (0, 4, 2, 6), (1, 5, 3, 7)
 _STAGES = (
     ((0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15)),
@@ -158,10 +169,10 @@ def _piece(builder: Any, line: Any, field: int, kind: Any = _PAIR) -> Any:
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
-    """Return eight vectors of eight numbers, transposed."""
-    for k, (low, high) in enumerate(_STAGES):
+    """Return eight vectors of eight numbers, transposed; of four, their halves are transposed one by one."""
+    for k, (low, high) in enumerate(_STAGES[: len(rows).bit_length() - 1]):
         out = list(rows)
-        for i in (i for i in range(8) if not i & 1 << k):
+        for i in (i for i in range(len(rows)) if not i & 1 << k):
             j = i | 1 << k
             out[i], out[j] = (shuffled(builder, rows[i], rows[j], order) for order in (low, high))
         rows = out
@@ -195,6 +206,25 @@ def _emit_load_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
 def _load_eight(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any]:
     kind = context.get_value_type(Vec(8))
     return _transposed(builder, [builder.load(_piece(builder, line, 0, kind), align=8) for line in lines])
+
+
+def _type_load_half(block: Any, cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any) -> Any:
+    fields = types.UniTuple(Vec(class_of(block).m), LINE // 2)
+    return signature(fields, block, cell, indices, tail, types.uint64, types.boolean)
+
+
+def _emit_load_half(first: int, context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 2), LINE)
+    halves = [builder.gep(line, [ir.Constant(_WORD, first)]) for line in lines]
+    found = (_load_half_of_eight if _size(sig) == 8 else _load_four)(context, builder, halves, LINE // 2)
+    return context.make_tuple(builder, sig.return_type, found[: LINE // 2])
+
+
+def _load_half_of_eight(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any]:
+    """Return four numbers of eight features; with features i and i + 4 side by side, two stages transpose them."""
+    rows = [builder.load(_piece(builder, line, 0, _HALF), align=8) for line in lines]
+    pairs = [shuffled(builder, rows[i], rows[i + 4], range(8)) for i in range(4)]
+    return _transposed(builder, pairs)
 
 
 def _load_four(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any]:
@@ -265,5 +295,7 @@ def _emit_prefetch_lines(context: Any, builder: Any, sig: Any, values: Any) -> A
 
 register(load_entries, _type_load_entries, _emit_load_entries)
 register(load_fields, _type_load_fields, _emit_load_fields)
+register(load_low, _type_load_half, functools.partial(_emit_load_half, 0))
+register(load_high, _type_load_half, functools.partial(_emit_load_half, LINE // 2))
 register(store_fields, _type_store_fields, _emit_store_fields)
 register(prefetch_lines, _type_prefetch_lines, _emit_prefetch_lines)

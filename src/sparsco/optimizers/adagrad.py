@@ -80,9 +80,12 @@ def _schedule(
     optimizer: Any, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
 ) -> adaptive.Schedule:
     """Return the arrays for the next ``len(omega)`` steps; the argument ``eta`` is not used."""
-    gains = 1.0 / np.asarray(optimizer.eta)
-    rule, delta, b0 = optimizer.rule, optimizer.delta, optimizer.b0
-    return adaptive.make_schedule(optimizer, problem, block, t, omega, rule, gains, delta, b0)
+    return adaptive.make_schedule(optimizer, problem, block, t, omega, optimizer.b0)
+
+
+def _rates(optimizer: Any) -> tuple[Any, Any, Any]:
+    """Return the rule of the rates, and its constants: gain and floor, a number or one number per model each."""
+    return optimizer.rule, 1.0 / np.asarray(optimizer.eta), optimizer.delta
 
 
 def _start(optimizer: Any, problem: Problem) -> tuple[State, Block]:
@@ -125,7 +128,7 @@ class AdaGradFOBOS(NamedTuple):
     damped = 1.0
     ridge = Drift
 
-    check, resolve, schedule, start = _check, _resolve, _schedule, _start
+    check, resolve, schedule, rates, start = _check, _resolve, _schedule, _rates, _start
     is_lazy, settle, weights, averaged = adaptive.is_lazy, adaptive.settle, adaptive.weights, adaptive.averaged
 
 
@@ -159,5 +162,5 @@ class AdaGradRDA(NamedTuple):
     damped = 0.01
     ridge = Ridge
 
-    check, resolve, schedule, start = _check, _resolve, _schedule, _start
+    check, resolve, schedule, rates, start = _check, _resolve, _schedule, _rates, _start
     is_lazy, settle, weights, averaged = adaptive.is_lazy, adaptive.settle, adaptive.weights, adaptive.averaged

@@ -10,7 +10,9 @@ so the weight itself needs no catching up; only sums of iterates do.  A coordina
 With rho = 0 the sums use Abel summation.  Over the block's first k steps an idle coordinate's iterates add up to
 F_k = eta (|z| Omega_k - lam pen Theta_k).  Omega and Theta are the prefix sums of omega and omega t.  A touch therefore
 adds F of the old (z, eta) minus F of the new one.  A coordinate that died while idle adds F at the step of its death,
-e = ceil(|z| / (lam pen)).  A coordinate that a touch left dead adds nothing: its eta is stored with a minus sign.
+e = ceil(|z| / (lam pen)).  A coordinate that a touch left dead adds nothing, and stays dead until it is touched again.
+Nothing needs its rate.  In place of eta it has -k, the number from which the rate follows (see ``rate``) with q, n and
+G: none of them changes until the next touch.
 
 With rho > 0 the idle stretch since the last touch, stored in its own field, has a closed form.  AdaGrad FOBOS with
 rho > 0 has another idle curve: there z itself drifts, see ``Drift``.
@@ -26,12 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit.dispatch import cast, plain_python
-from ..jit.lanes import width
+from ..jit.lanes import tiny, width
 from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
 from ..problem.fading import Fading, aimed
 from ..problem.state import Block, Layout, Problem, State, slices
-from .adaptive_kernels import fade_all, learn, learn_simd, read, settle_all
+from .adaptive_kernels import fade_all, learn, learn_simd, mean_square, read, settle_all
 from .adaptive_rules import (
     CLOCK,
     OMEGA,
@@ -43,7 +45,9 @@ from .adaptive_rules import (
     damping,
     drifted,
     drifts,
+    normalises,
     per_feature_clock,
+    rate,
     ridged,
     shrunk,
 )
@@ -155,13 +159,10 @@ def make_schedule(
     block: Block,
     t: int,
     omega: np.ndarray,
-    rule: Any,
-    gains: Any,
-    floors: Any,
     centres: Any,
 ) -> Schedule:
     """Return the arrays for the next ``len(omega)`` steps."""
-    n, first, pace = len(omega), t - block.start, block.pace
+    n, first, pace, (rule, *constants) = len(omega), t - block.start, block.pace, optimizer.rates()
     is_fading = isinstance(pace, Fading)
     if problem.sums:
         rows = block.reserve(first + n + 1)[first : first + n + 1]
@@ -178,7 +179,7 @@ def make_schedule(
             np.add.accumulate(rows, out=rows)
     else:  # no sums are kept up to the end of these rows
         block.start, first = t + n, 0
-    lanes = per_lane(problem, gains, floors, centres if problem.intercept else 0.0)
+    lanes = per_lane(problem, *constants, centres if problem.intercept else 0.0)
     origin = 0.0 if is_fading else float(block.start if problem.sums else t)
     parts = rule, idle_of(optimizer, problem), layout(optimizer).ages, pace
     fixed = float(problem.intercept), block.noted, block.level
@@ -186,7 +187,7 @@ def make_schedule(
 
 
 def settle(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> None:
-    """Bring every coordinate's sum up to date, mark which coordinates are alive, and start a new block."""
+    """Bring every coordinate's sum up to date, and start a new block."""
     own, idle, pace = layout(optimizer), idle_of(optimizer, problem), block.pace
     start = block.start if problem.sums else t
     times = (0.0 if isinstance(pace, Fading) else float(start)), block.clock_at(t), t - start
@@ -204,14 +205,28 @@ def renew(optimizer: Any, problem: Problem, state: State, factor: float) -> None
 
 
 def averaged(optimizer: Any, problem: Problem, state: State, t: int = 0) -> None:
-    """Replace eta = 1 / r by the rate r, so that a mean over settled states is a state.
+    """Replace eta = 1 / r, or -k, by the rate r, so that a mean over settled states is a state.
 
-    A second call reverses it, for a state at clock t, until the next settling.
+    A second call replaces r by eta, for a state at clock t, until the next settling.
     """
     shared, lanes, _ = layout(optimizer).views(problem, state)
-    eta = np.abs(lanes[:, 1])
-    lanes[:, 1] = np.divide(1.0, eta, out=eta, where=eta > 0.0)
+    eta = lanes[:, 1]
+    dead = np.flatnonzero((eta < 0.0).any(1))
+    rates = np.divide(1.0, eta, out=np.zeros_like(eta), where=eta > 0.0)
+    rates[dead] = np.where(eta[dead] < 0.0, _rates_of_dead(optimizer, problem, shared[dead], lanes[dead]), rates[dead])
+    lanes[:, 1] = rates
     shared[:, 2:] = t  # the clock at the last touch
+
+
+def _rates_of_dead(optimizer: Any, problem: Problem, shared: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """Return r of features that the last touch left dead, (features, lanes), as that touch would have computed it."""
+    rule, *constants = optimizer.rates()
+    gains, floors = problem.unpacked(per_lane(problem, *constants))
+    k, G, square, inverse = -lanes[:, 1], lanes[:, 2], 1.0, 1.0
+    if normalises(rule):
+        q, n = shared[:, 0:1], shared[:, 1:2]
+        square, inverse = mean_square(q, n, 1.0 / (q * n))
+    return np.maximum(rate(rule, G, square, inverse, k, gains, floors), tiny(G))
 
 
 def weights(optimizer: Any, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:

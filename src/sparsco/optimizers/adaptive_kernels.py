@@ -26,7 +26,7 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd import load_entries, load_fields, pad_tail, prefetch_lines, store_fields, sum_of
+from ..jit.simd import LINE, load_entries, load_high, load_low, pad_tail, prefetch_lines, store_fields, sum_of
 from ..losses import curvature, derivative
 from ..penalties import feature_weight, prox, shrink_rate
 from ..problem.fading import elapsed, fades, growth
@@ -86,7 +86,7 @@ def _count_nonzero(pace, cell, at, x, a):
 
 
 @inlined
-def _mean_square(q, n, inverse):
+def mean_square(q, n, inverse):
     """Return q / n and n / q by the division that they share, 1 / (q n)."""
     return q * (q * inverse), n * (n * inverse)
 
@@ -113,7 +113,7 @@ def _close_dead(pace, ages, reg, table, lams, cell, j, stride, own, m, origin, t
     for q in range(m):
         z, eta = cell[f + q], cell[f + ETA * m + q]
         shrink = lams[q] * pen * shrink_rate(reg, -z)
-        if (eta > 0.0) & (abs(z) <= shrink * now):
+        if (eta > 0.0) & (z != 0.0) & (abs(z) <= shrink * now):
             total = sum_to_death(pace, table, z, eta, shrink, then, r)
             cell[f + SUMS * m + q] -= math.copysign(total, z)
 
@@ -218,7 +218,7 @@ def learn(rows, order, schedule, method, state):
             w, g, square, inverse = 0.0 - pull * eta, c * x, 1.0, 1.0
             G = plus(lanes, load(lanes, cell, f + GG * m), a * (g * g), draw)
             if normalises(rule) == 1:
-                square, inverse = _mean_square(cell[at + SQUARES], cell[at + COUNT], scale[p - begin])
+                square, inverse = mean_square(cell[at + SQUARES], cell[at + COUNT], scale[p - begin])
             new_r = a * maximum(rate(rule, per * G, square, inverse, nonzeros, gain, floor), tiny(G))
             new_eta = 1.0 / new_r
             new_z = landed(idle, reg, _moved(lanes, rule, z, pull, a * g, new_r * w, level, draw), new_eta, shrink)
@@ -229,7 +229,7 @@ def learn(rows, order, schedule, method, state):
                 sunk = _sunk(reg, v, shrink, before, eta) - _sunk(reg, new_v, shrink, after, new_eta)
                 total = load(lanes, cell, f + SUMS * m) + (Omega * (w + new_v * new_eta) - sunk)
                 store(lanes, cell, f + SUMS * m, total)
-                new_eta = where(new_v != 0.0, new_eta, -new_eta)
+                new_eta = where(new_v != 0.0, new_eta, 0.0 * new_eta - nonzeros)
             store(lanes, cell, f + Z, new_z)
             store(lanes, cell, f + ETA * m, new_eta)
             store(lanes, cell, f + GG * m, G)
@@ -246,48 +246,38 @@ def learn(rows, order, schedule, method, state):
     clock[_NONZEROS] = K
 
 
-_REST, _W, _G, _Q, _N, _INVERSE, _OLD_ETA, _A, _SUM_G, _SUM_H, _BLOCK = (U(k) for k in range(11))
+_REST, _W, _Q, _N, _INVERSE, _OLD_ETA, _BLOCK = (U(k) for k in range(7))
 """The places of the vectors of a block in scratch, and their number.
 
-They are the part of z that a touch keeps, w, G, q, n, 1 / (q n), eta before the step, and the sums of iterates,
-gradients and curvatures.
+They are the part of z that a touch keeps, w, q, n, 1 / (q n) and eta before the step.
 """
 
 
 @inlined
-def _remember(wide, watch, space, o, rest, w, G, q, n, eta, A, sum_g, sum_h):
-    """Write what the second loop needs of a block to scratch."""
-    size = U(width(wide))
-    store(wide, space, o + size * _REST, rest)
-    store(wide, space, o + size * _W, w)
-    store(wide, space, o + size * _G, G)
-    store(wide, space, o + size * _Q, q)
-    store(wide, space, o + size * _N, n)
-    if n_sums(watch) > 0:
-        store(wide, space, o + size * _OLD_ETA, eta)
-        store(wide, space, o + size * _A, A)
-    if n_sums(watch) > 1:
-        store(wide, space, o + size * _SUM_G, sum_g)
-    if n_sums(watch) > 2:
-        store(wide, space, o + size * _SUM_H, sum_h)
+def _add_to_sums(wide, cell, indices, p, left, more):
+    """Add numbers to the sums of iterates of a block's features, of which those after the first ``left`` are copies."""
+    for f in range(minimum(U(width(wide)), U(left))):
+        cell[U(indices[p + f]) * U(LINE) + FIRST_SEEN + SUMS] += lane(more, f)
 
 
 @inlined
-def _close_block(pace, wide, table, space, at, died, z, eta, lam, origin, r):
-    """Add the iterates of those features of a block that died while idle to their sums in scratch."""
-    for f in range(U(width(wide))):
+def _close_block(pace, wide, table, cell, indices, p, left, died, z, eta, lam, origin, r):
+    """Add the iterates of those features of a block that died while idle to their sums."""
+    for f in range(minimum(U(width(wide)), U(left))):
         if lane(died, f):
             total = sum_to_death(pace, table, lane(z, f), lane(eta, f), lam, origin, r)
-            space[at + f] -= math.copysign(total, lane(z, f))
+            cell[U(indices[p + f]) * U(LINE) + FIRST_SEEN + SUMS] -= math.copysign(total, lane(z, f))
 
 
 @kernel
 def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
     """Make the steps of :func:`learn` for one model with rho = 0, a block of features at a time.
 
-    A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  The first loop
-    only reads cells and the second only writes them, so the copies compute and write the same numbers.  Only inner
-    products must leave the copies out.
+    A cell is q, n, z, eta, G and the sums.  A row's last block is padded by repeating its last entry.  A block is read
+    before it is written, so the copies compute and write the same numbers.  Only sums over a row, and the rare writes
+    of the first loop, must leave the copies out.
+
+    Few features have a nonzero weight.  A block without one, before and after its step, needs no rates.
     """
     indptr, indices, data, targets, weights = rows
     loss, reg, lanes, watch, lams = method
@@ -318,7 +308,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
         for block in range(blocks):  # counts, inner product; sums of those that died while idle
             p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
             x = load_entries(wide, data, tail_x, p, in_tail)
-            q, n, z, eta, G, A, g, h = load_fields(wide, cell, indices, tail, p, in_tail)
+            q, n, z, eta = load_low(wide, cell, indices, tail, p, in_tail)
             v = prox(reg, z, level)
             w = zero - v * eta
             x_once = where(number < left, x, 0.0)
@@ -334,15 +324,20 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                     if fades(pace) == 1:  # many squares may have faded, of larger values
                         narrowed = minimum(narrowed, 1.0)
                     if sums > 0:
-                        A = A + (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
+                        more = (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
+                        _add_to_sums(wide, cell, indices, p, left, more)
                     w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
             s = s + w * x_once
-            left -= float(size)
-            _remember(wide, watch, space, o, kept(rule, z, v), w, G, q, n, eta, A, g, h)
+            store(wide, space, o + size * _REST, kept(rule, z, v))
+            store(wide, space, o + size * _W, w)
+            store(wide, space, o + size * _Q, q)
+            store(wide, space, o + size * _N, n)
             if sums > 0:
-                died = (eta > 0.0) & (v == 0.0)
+                store(wide, space, o + size * _OLD_ETA, eta)
+                died = (eta > 0.0) & (v == 0.0) & (z != 0.0)
                 if any_lane(died):
-                    _close_block(pace, wide, table, space, o + size * _A, died, z, eta, lam, origin, r)
+                    _close_block(pace, wide, table, cell, indices, p, left, died, z, eta, lam, origin, r)
+            left -= float(size)
         y, weight = load_row(lanes, targets, k), weights[U(k)]
         margin = sum_of(wide, s) + b
         c = weight * derivative(loss, margin, y)
@@ -359,25 +354,25 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                 prefetch_lines(wide, cell, indices, minimum(coming + block * size, last))
             x, w = load_entries(wide, data, tail_x, p, in_tail), load(wide, space, o + size * _W)
             q, n = load(wide, space, o + size * _Q), load(wide, space, o + size * _N)
-            cx, square, inverse = x * c, zero, zero
-            G = load(wide, space, o + size * _G) + a * (cx * cx)
-            if normalises(rule) == 1:
-                square, inverse = _mean_square(q, n, load(wide, space, o + size * _INVERSE))
-            new_r = a * maximum(rate(rule, per * G, square, inverse, nonzeros, gain, floor), tiny(G))
-            z, eta = moved(rule, load(wide, space, o + size * _REST), a * cx, new_r * w, level), 1.0 / new_r
-            if sums > 0:
+            G, A, g, h = load_high(wide, cell, indices, tail, p, in_tail)
+            cx, rest = x * c, load(wide, space, o + size * _REST)
+            G, z, eta = G + a * (cx * cx), moved(rule, rest, a * cx, zero, level), zero - nonzeros
+            if any_lane((w != 0.0) | (prox(reg, z, next_level) != 0.0)):
+                square, inverse = zero, zero
+                if normalises(rule) == 1:
+                    square, inverse = mean_square(q, n, load(wide, space, o + size * _INVERSE))
+                new_r = a * maximum(rate(rule, per * G, square, inverse, nonzeros, gain, floor), tiny(G))
+                z, new_eta = moved(rule, rest, a * cx, new_r * w, level), 1.0 / new_r
                 v = prox(reg, z, next_level)
-                gone = signed(load(wide, space, o + size * _OLD_ETA) * before, w) - signed(eta * after, zero - v)
-                A = load(wide, space, o + size * _A) + (Omega * (w + v * eta) + gone)
-                eta = where(v != 0.0, eta, zero - eta)
-                g, h = zero, zero
-                if sums > 1:
-                    g = load(wide, space, o + size * _SUM_G) + x * og
-                if sums > 2:
-                    h = load(wide, space, o + size * _SUM_H) + x * x * curve
-                store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
-            else:
-                store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, zero, zero, zero))
+                if sums > 0:
+                    gone = signed(load(wide, space, o + size * _OLD_ETA) * before, w)
+                    A = A + (Omega * (w + v * new_eta) + (gone - signed(new_eta * after, zero - v)))
+                eta = where(v != 0.0, new_eta, eta)
+            if sums > 1:
+                g = g + x * og
+            if sums > 2:
+                h = h + x * x * curve
+            store_fields(wide, cell, indices, tail, p, in_tail, (q, n, z, eta, G, A, g, h))
         add_intercept(watch, lanes, bias, _SUMS_B, omega[k] * b, og, curve)
         G_b += a * (c * c)
         new_r = a * maximum(tiny(G_b), rate(rule, per * G_b, 1.0, 1.0, nonzeros, gain, floor))
@@ -404,7 +399,7 @@ def read(features, t, stride, idle, ages, method, state, out):
 
 @kernel
 def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, state):
-    """Close the sums after so many steps, at clock ``end``; the sign of eta marks whether a coordinate is alive."""
+    """Close the sums after so many steps, at clock ``end``."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, step = U(n_float64(lanes)), U(n_sums(watch)), U(stride)
@@ -417,7 +412,6 @@ def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, stat
             f = at + own + lane_
             z, eta = cell[f], cell[f + ETA * m]
             shrink = lams[lane_] * pen * shrink_rate(reg, -z)
-            alive = abs(z) > shrink * now
             if z != 0.0:
                 total = 0.0
                 if sums > 0:
@@ -426,15 +420,14 @@ def settle_all(table, origin, end, steps, stride, pace, idle, ages, method, stat
                         if now > a:
                             total = stretch(idle, z, eta, shrink, a, now) * (table[r, OMEGA] / (end - origin))
                     elif eta > 0.0:
-                        if alive:
+                        if abs(z) > shrink * now:
                             total = eta * ((abs(z) - shrink * then) * table[r, OMEGA] - shrink * table[r, THETA])
                         else:
                             total = sum_to_death(pace, table, z, eta, shrink, then, r)
-                    cell[f + SUMS * m] -= math.copysign(total, z)
+                    if total != 0.0:  # most are zero, and memory that is not written need not be stored
+                        cell[f + SUMS * m] -= math.copysign(total, z)
                 if drifts(idle) == 1:
                     cell[f] = drifted(idle, z, eta, shrink, end - cell[at + touch])
-            if ridged(idle) == 0:
-                cell[f + ETA * m] = abs(eta) if alive else -abs(eta)
         if ridged(idle) == 1:
             cell[at + touch] = end
 

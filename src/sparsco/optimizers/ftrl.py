@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -72,7 +72,11 @@ class FTRL(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
         """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
-        return adaptive.make_schedule(self, problem, block, t, omega, AdaGrad(), 1.0 / self.alpha, self.beta, 0.0)
+        return adaptive.make_schedule(self, problem, block, t, omega, 0.0)
+
+    def rates(self) -> tuple[Any, Any, Any]:
+        """Return the rule of the rates, and its constants: gain and floor."""
+        return AdaGrad(), 1.0 / self.alpha, self.beta
 
     is_lazy, start = adaptive.is_lazy, adaptive.start
     settle, averaged, renew = adaptive.settle, adaptive.averaged, adaptive.renew

@@ -120,9 +120,12 @@ class NFTRL(NamedTuple):
         self, problem: Problem, state: State, block: Block, t: int, eta: np.ndarray, omega: np.ndarray
     ) -> adaptive.Schedule:
         """Return the arrays for the next ``len(omega)`` steps; ``eta`` is not used."""
+        return adaptive.make_schedule(self, problem, block, t, omega, self.b0)
+
+    def rates(self) -> tuple[Any, Any, Any]:
+        """Return the rule of the rates, and its constants: gain and floor, a number or one number per model each."""
         sigma, slope = (np.asarray(part, dtype=np.float64) for part in (self.sigma, self.slope))
-        gains, floors = 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
-        return adaptive.make_schedule(self, problem, block, t, omega, Normalised(), gains, floors, self.b0)
+        return Normalised(), 1.0 / (self.alpha * sigma), self.delta * np.square(slope)
 
     is_lazy = adaptive.is_lazy
     settle, averaged, renew = adaptive.settle, adaptive.averaged, adaptive.renew
