@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..data.rows import Matrix
 from ..jit.dispatch import U, kernel
+from ..problem.state import padded
 
 _LEAST_VARIANCE = 1e-10
 """The least variance of a column, as a share of its mean square: below that the variance is rounding."""
@@ -69,3 +71,64 @@ def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) 
     variance = np.maximum(square - np.square(sums / n), _LEAST_VARIANCE * square)
     unit = np.sqrt(variance / np.sqrt(np.where(seen, counts / n, 1.0)))  # a power would take much longer
     return np.where(seen & (unit > 0.0), unit, 1.0)
+
+
+class Units:
+    """The unit of each feature of a stream; a feature that was not known gets one by its first value."""
+
+    def __init__(self, values: np.ndarray | None = None, rows: int = 0) -> None:
+        """Take the units, 0 for a feature that is not known, and the number of rows that they were computed from.
+
+        Without units they are those of the first rows that are learned.
+        """
+        self.values, self.rows = values, rows
+
+    @classmethod
+    def of(cls, matrix: Matrix, d: int) -> Units:
+        """Return the units of d features in some rows."""
+        sums = column_sums(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data, d)
+        return cls.by_sums(sums, len(matrix))
+
+    @classmethod
+    def by_sums(cls, sums: tuple[np.ndarray, np.ndarray, np.ndarray], n: int) -> Units:
+        """Return the units of features with these column sums over n rows."""
+        return cls(np.where(sums[0] > 0.0, units_of(*sums, n), 0.0), n)
+
+    def begun(self, first: Matrix, d: int) -> Units:
+        """Return units of d features for a run whose first rows these are; they are its own, and may change."""
+        found = Units.of(first, d) if self.values is None else self.copy()
+        found.grow(d)
+        return found
+
+    def copy(self) -> Units:
+        """Return an independent copy."""
+        return Units(None if self.values is None else self.values.copy(), self.rows)
+
+    def divided(self, matrix: Matrix, order: np.ndarray) -> Matrix:
+        """Return the rows in ``order`` with each value divided by the unit of its feature; new features get units."""
+        starts, indptr = matrix.indptr[order], np.zeros(len(order) + 1, np.int64)
+        np.cumsum(matrix.indptr[order + 1] - starts, out=indptr[1:])
+        rows = Matrix(indptr, np.empty(indptr[-1], np.uint32), np.empty(indptr[-1]), matrix.d)
+        rare = self.rows**-0.25 if self.rows else 0.0
+        copy_in_units(starts, matrix.indices, matrix.data, self.values, rare, indptr, rows.indices, rows.data)
+        return rows
+
+    def at(self, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
+        """Return the units of some features, or of all; 1 for one that is not known."""
+        assert self.values is not None
+        found = self.values[features]
+        return np.where(found > 0.0, found, 1.0)
+
+    def weights(self, w: np.ndarray, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
+        """Return weights (features, models) for rows as they came, from weights for rows that are divided."""
+        return w / self.at(features)[:, None]
+
+    def grow(self, d: int) -> None:
+        """Let there be d features."""
+        if self.values is not None and d > len(self.values):
+            self.values = padded(self.values, d)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Let the other features leave; those that stay, by ascending slots, get the slots 0, 1, ..."""
+        assert self.values is not None
+        self.values = self.values[kept]
