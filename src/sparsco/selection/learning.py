@@ -20,6 +20,7 @@ from ..engine.run import Run
 from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import tolerance
+from ..penalties import RATIOS
 from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
@@ -94,10 +95,18 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     if not isinstance(learner.random_state, numbers.Integral):
         learner.random_state = seed_of(learner.random_state)  # one seed for all models that are learned side by side
     learner.early_stopping = learner.warm_start = False
+    choose_units(learner, strengths)
     learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
         raise ValueError("polish needs an L1 weight above 0, and one of alphas is 0: leave it out.")
     return learner
+
+
+def choose_units(learner: LinearModel, strengths: Any) -> None:
+    """Decide ``standardize="auto"``: an elastic net has units where no strength is given, by a number or a preset."""
+    is_open = isinstance(strengths, Grid) and is_auto(learner.alpha) and learner.preset is None
+    if is_auto(learner.standardize) and is_open and learner.penalty in ("elasticnet", *RATIOS):
+        learner.standardize = True
 
 
 def refuse_sizes(estimator: LinearModel) -> None:

@@ -84,10 +84,12 @@ class Units:
         self.values, self.rows = values, rows
 
     @classmethod
-    def of(cls, matrix: Matrix, d: int) -> Units:
-        """Return the units of d features in some rows."""
-        sums = column_sums(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data, d)
-        return cls.by_sums(sums, len(matrix))
+    def of(cls, matrix: Matrix, d: int, rows: np.ndarray | None = None) -> Units:
+        """Return the units of d features in these rows, or in all."""
+        starts, stops = matrix.indptr[:-1], matrix.indptr[1:]
+        if rows is not None:
+            starts, stops = starts[rows], stops[rows]
+        return cls.by_sums(column_sums(starts, stops, matrix.indices, matrix.data, d), len(starts))
 
     @classmethod
     def by_sums(cls, sums: tuple[np.ndarray, np.ndarray, np.ndarray], n: int) -> Units:
