@@ -158,8 +158,8 @@ def _check_penalty(model: Any) -> None:
     if in_units(model):
         if asked(model, "penalty") not in ("elasticnet", *RATIOS):
             raise ValueError(
-                "standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it at 'auto', or scale the columns "
-                "yourself."
+                "standardize=True is for an elastic net (penalty='elasticnet', 'l1' or 'l2'): leave it out, or scale "
+                "the columns yourself."
             )
     elif _is_true(model.standardize) and not is_automatic(model):
         raise ValueError(

@@ -188,6 +188,12 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         return self.best_estimator_.gap_
 
     @property
+    def n_selected_(self) -> int:
+        """Return the number of features that the chosen model uses."""
+        check_is_fitted(self)
+        return self.best_estimator_.n_selected_
+
+    @property
     def coef_(self) -> Any:
         """Return the weights of the chosen model."""
         check_is_fitted(self)

@@ -110,9 +110,13 @@ def choose_units(learner: LinearModel, strengths: Any) -> None:
 
 
 def refuse_sizes(estimator: LinearModel) -> None:
-    """Raise a ValueError if an estimator sets the number of features, as a path does, or calibrates one model."""
+    """Raise a ValueError if an estimator has a parameter that is for one model, or that the path has itself."""
     if estimator.calibrate:
         raise ValueError("calibrate=True is for one model, and a path has many: fit the chosen strength once more.")
+    if estimator.relaxed is True or estimator.relaxed is np.True_:
+        raise ValueError("relaxed=True is for one model, and a path has many: fit the chosen strength once more.")
+    if estimator.choose != "balanced":
+        raise ValueError(f"choose={estimator.choose!r} of the estimator has no effect: give choose= to the path.")
     if estimator.budget is not None or estimator.target_excess_risk is not None:
         raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
 
