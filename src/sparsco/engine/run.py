@@ -188,7 +188,7 @@ class Run(KeepsRows, Elsewhere):
         times = None if self.half_life is None else np.concatenate([part[3] for part in self.collected])
         self.collected = []
         if self.units is not None:
-            self.units = self.units.begun(matrix, self.d)
+            self.units = self.units.begun(matrix, weights, self.d)
             matrix = self.units.divided(matrix, np.arange(len(matrix)))
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)

@@ -78,11 +78,15 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "step_size"))
     is_open = is_open and (_is_auto(model.conversion) or promises(model))
     is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
-    if not is_open or model.penalty not in ("elasticnet", *RATIOS) or model.target_excess_risk is not None:
-        return False
-    if smooth(named("loss", model.loss, model.known_losses)) is None:
+    if not is_open or not suits_units(model) or model.target_excess_risk is not None:
         return False
     return _is_auto(model.alpha) or _is_true(model.standardize)
+
+
+def suits_units(model: Any) -> bool:
+    """Return whether columns can be penalised in units of their spread: an elastic net, and a loss with a solver."""
+    is_net = asked(model, "penalty") in ("elasticnet", *RATIOS)
+    return is_net and smooth(named("loss", model.loss, model.known_losses)) is not None
 
 
 def in_units(model: Any) -> bool:
@@ -156,11 +160,8 @@ def _check_penalty(model: Any) -> None:
     if promises(model):
         check_promise(model, is_automatic(model))
     if in_units(model):
-        if asked(model, "penalty") not in ("elasticnet", *RATIOS):
-            raise ValueError(
-                "standardize=True is for an elastic net (penalty='elasticnet', 'l1' or 'l2'): leave it out, or scale "
-                "the columns yourself."
-            )
+        if not suits_units(model):
+            raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
     elif _is_true(model.standardize) and not is_automatic(model):
         raise ValueError(
             "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "

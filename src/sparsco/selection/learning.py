@@ -19,8 +19,7 @@ from ..engine.polish_rows import Rows, RowsInMemory
 from ..engine.run import Run
 from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
-from ..estimators.parameters import tolerance
-from ..penalties import RATIOS
+from ..estimators.parameters import suits_units, tolerance
 from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
@@ -105,7 +104,7 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
 def choose_units(learner: LinearModel, strengths: Any) -> None:
     """Decide ``standardize="auto"``: an elastic net has units where no strength is given, by a number or a preset."""
     is_open = isinstance(strengths, Grid) and is_auto(learner.alpha) and learner.preset is None
-    if is_auto(learner.standardize) and is_open and learner.penalty in ("elasticnet", *RATIOS):
+    if is_auto(learner.standardize) and is_open and suits_units(learner):
         learner.standardize = True
 
 

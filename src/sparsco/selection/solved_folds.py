@@ -156,7 +156,7 @@ class SolvedFolds:
         self.runs, self.learner, self.pool = state.begun(), learner, pool
         self.standardize = not is_auto(learner.standardize) and bool(learner.standardize)
         found = folds(numbers_of(codes) if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
-        self.units = Units.of(placed, placed.d, counted).at() if self.standardize else np.ones(placed.d)
+        self.units = Units.of(placed, placed.d, weights).at() if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)
         self.rows, self.n_folds = (placed, codes, own), len(found.judged)
         self.job = Job(task, own, y if learner.classifies else codes, found, learner.shell())

@@ -23,25 +23,32 @@ _LEAST_VARIANCE = 1e-10
 
 
 @kernel
-def _add_column_sums(starts, stops, indices, data, counts, sums, squares):
-    """Add the number of nonzeros, the sum and the sum of squares of each column."""
+def _add_column_sums(starts, stops, indices, data, weights, counts, sums, squares):
+    """Add the number of nonzeros, the sum and the sum of squares of each column, by the weights of the rows."""
     for i in range(starts.size):
+        a = weights[i]
         for p in range(U(starts[i]), U(stops[i])):
             j, x = U(indices[p]), data[p]
-            counts[j] += 1.0
-            sums[j] += x
-            squares[j] += x * x
+            counts[j] += a
+            sums[j] += a * x
+            squares[j] += a * (x * x)
 
 
 def column_sums(
-    starts: np.ndarray, stops: np.ndarray, indices: np.ndarray, data: np.ndarray, d: int
+    starts: np.ndarray,
+    stops: np.ndarray,
+    indices: np.ndarray,
+    data: np.ndarray,
+    d: int,
+    weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the number of nonzeros, the sum and the sum of squares of each of d columns.
 
-    Row i is at ``indices[starts[i]:stops[i]]``.
+    Row i is at ``indices[starts[i]:stops[i]]``.  A row of weight 2 counts as two rows.
     """
     counts, sums, squares = np.zeros(d), np.zeros(d), np.zeros(d)
-    _add_column_sums(starts, stops, indices, data, counts, sums, squares)
+    weights = np.ones(len(starts)) if weights is None else weights
+    _add_column_sums(starts, stops, indices, data, weights, counts, sums, squares)
     return counts, sums, squares
 
 
@@ -62,9 +69,9 @@ def copy_in_units(starts, indices, data, units, rare, indptr, to_indices, to_dat
             to_data[p] = x / units[j] if x != 0.0 else 0.0
 
 
-def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: int) -> np.ndarray:
-    """Return the unit of each column from its sums over n rows; 1 for a column without nonzeros."""
-    if n == 0:
+def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: float) -> np.ndarray:
+    """Return the unit of each column from its sums over rows of weight n; 1 for a column without nonzeros."""
+    if n == 0.0:
         return np.ones_like(counts)
     seen = counts > 0.0
     square = squares / n
@@ -84,21 +91,22 @@ class Units:
         self.values, self.rows = values, rows
 
     @classmethod
-    def of(cls, matrix: Matrix, d: int, rows: np.ndarray | None = None) -> Units:
-        """Return the units of d features in these rows, or in all."""
-        starts, stops = matrix.indptr[:-1], matrix.indptr[1:]
-        if rows is not None:
-            starts, stops = starts[rows], stops[rows]
-        return cls.by_sums(column_sums(starts, stops, matrix.indices, matrix.data, d), len(starts))
+    def of(cls, matrix: Matrix, d: int, weights: np.ndarray | None = None) -> Units:
+        """Return the units of d features in some rows; a row of weight 2 counts as two rows."""
+        sums = column_sums(matrix.indptr[:-1], matrix.indptr[1:], matrix.indices, matrix.data, d, weights)
+        if weights is None:
+            return cls.by_sums(sums, len(matrix))
+        return cls.by_sums(sums, float(weights.sum()), np.count_nonzero(weights))
 
     @classmethod
-    def by_sums(cls, sums: tuple[np.ndarray, np.ndarray, np.ndarray], n: int) -> Units:
-        """Return the units of features with these column sums over n rows."""
-        return cls(np.where(sums[0] > 0.0, units_of(*sums, n), 0.0), n)
+    def by_sums(cls, sums: tuple[np.ndarray, np.ndarray, np.ndarray], weight: float, rows: int | None = None) -> Units:
+        """Return the units of features with these column sums over rows of a weight, by default one for each."""
+        known = np.where(sums[0] > 0.0, units_of(*sums, weight), 0.0)
+        return cls(known, int(weight) if rows is None else rows)
 
-    def begun(self, first: Matrix, d: int) -> Units:
+    def begun(self, first: Matrix, weights: np.ndarray, d: int) -> Units:
         """Return units of d features for a run whose first rows these are; they are its own, and may change."""
-        found = Units.of(first, d) if self.values is None else self.copy()
+        found = Units.of(first, d, weights) if self.values is None else self.copy()
         found.grow(d)
         return found
 
