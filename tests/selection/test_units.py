@@ -177,6 +177,36 @@ def test_rows_count_by_their_weights(rows):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
 
 
+def test_streams_with_weights_and_folds_equal_those_of_columns_divided_by_hand(rows):
+    X, score = rows
+    y, weights = np.where(score > 0.0, 1, -1), np.random.default_rng(0).integers(0, 4, N).astype(float)
+    first = np.flatnonzero(weights)[:1000]
+    for kind, u in ((SparsePath, units(X[first], weights[first])), (SparseClassifierCV, units(X, weights))):
+        found = []
+        for on, each in ((True, X), (False, X / u)):
+            template = SparseClassifier(random_state=0, optimizer="fobos", conversion="last", standardize=on)
+            path = kind(template, **SMALL)
+            if kind is SparsePath:
+                path.partial_fit(each, y, classes=[-1, 1], sample_weight=weights)
+            else:
+                path.fit(each, y, sample_weight=weights)
+            found.append(path.path_)
+        np.testing.assert_allclose(found[0].losses, found[1].losses, rtol=1e-7)
+        np.testing.assert_allclose(
+            found[0].coefs.toarray() * u[:, None], found[1].coefs.toarray(), rtol=1e-7, atol=1e-9
+        )
+
+
+def test_every_run_has_units_of_its_own():
+    given = Units(np.array([2.0, 0.0, 3.0]), 16)
+    matrix = as_matrix(np.array([[4.0, 5.0, 0.0]]))
+    own = given.begun(matrix, np.ones(1), 4)
+    assert own.divided(matrix, np.arange(1)).data.tolist() == [2.0, 5.0 / 2.5]  # |x| n^(-1/4)
+    own.keep(np.array([1, 2]))
+    assert own.values.tolist() == [2.5, 3.0] and given.values.tolist() == [2.0, 0.0, 3.0]
+    assert given.at().tolist() == [2.0, 1.0, 3.0]
+
+
 def test_rows_without_weight_do_not_matter(rows):
     X, score = rows
     weights = np.where(np.arange(N) % 4 == 0, 0.0, 1.0)
