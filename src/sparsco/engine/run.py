@@ -162,9 +162,8 @@ class Run(KeepsRows, Elsewhere):
             return self._advance(matrix, y, weights, order, is_repeat_pass, times)
         for first in range(0, len(order), self._most_rows):
             part = order[first : first + self._most_rows]
-            own = None if times is None else times[part]
             rows = self.units.divided(matrix, part), y[part], weights[part], np.arange(len(part))
-            self._advance(*rows, is_repeat_pass, own)
+            self._advance(*rows, is_repeat_pass, None if times is None else times[part])
 
     @property
     def examples(self) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.rows import Matrix
+from ..data.rows import Matrix, ask_for_row
 from ..jit.dispatch import U, kernel
 from ..problem.state import padded
 
@@ -53,20 +53,22 @@ def column_sums(
 
 
 @kernel
-def copy_in_units(starts, indices, data, units, rare, indptr, to_indices, to_data):
-    """Copy rows, each value divided by the unit of its column.
+def copy_in_units(indptr, indices, data, order, units, rare, to_indptr, to_indices, to_data):
+    """Copy the rows in ``order`` one after the other, each value divided by the unit of its column.
 
     A column without a unit gets that of a column with one nonzero: its value times ``rare``, or 1 if that is 0.
     """
-    for k in range(starts.size):
-        shift = starts[k] - indptr[k]
-        for p in range(indptr[k], indptr[k + 1]):
-            j, x = indices[p + shift], np.float64(data[p + shift])
-            if units[j] == 0.0:
+    for k in range(order.size):
+        ask_for_row(indptr, indices, data, order, k)
+        shift = U(indptr[U(order[U(k)])]) - U(to_indptr[U(k)])
+        for p in range(U(to_indptr[U(k)]), U(to_indptr[U(k + 1)])):
+            j, x = U(indices[p + shift]), np.float64(data[p + shift])
+            unit = units[j]
+            if unit == 0.0:
+                unit = abs(x) * rare if rare > 0.0 and x != 0.0 else 1.0
                 if x != 0.0:
-                    units[j] = abs(x) * rare if rare > 0.0 else 1.0
-            to_indices[p] = j
-            to_data[p] = x / units[j] if x != 0.0 else 0.0
+                    units[j] = unit
+            to_indices[p], to_data[p] = j, x / unit
 
 
 def units_of(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray, n: float) -> np.ndarray:
@@ -116,11 +118,11 @@ class Units:
 
     def divided(self, matrix: Matrix, order: np.ndarray) -> Matrix:
         """Return the rows in ``order`` with each value divided by the unit of its feature; new features get units."""
-        starts, indptr = matrix.indptr[order], np.zeros(len(order) + 1, np.int64)
-        np.cumsum(matrix.indptr[order + 1] - starts, out=indptr[1:])
+        indptr = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(matrix.indptr[order + 1] - matrix.indptr[order], out=indptr[1:])
         rows = Matrix(indptr, np.empty(indptr[-1], np.uint32), np.empty(indptr[-1]), matrix.d)
         rare = self.rows**-0.25 if self.rows else 0.0
-        copy_in_units(starts, matrix.indices, matrix.data, self.values, rare, indptr, rows.indices, rows.data)
+        copy_in_units(*matrix[:3], order, self.values, rare, *rows[:3])
         return rows
 
     def at(self, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
