@@ -46,7 +46,6 @@ CASES = {
     "a named method": (SparseClassifier, {"optimizer": "fobos", "conversion": "last"}, {"passes": 2}),
     "float32": (SparseClassifier, {"conversion": "last"}, {"dtype": "float32"}),
     "threads": (SparseRegressor, {"n_jobs": 2}, {"validation": "progressive"}),
-    "rows that fade": (SparseClassifier, {"half_life": 900.0}, {}),
     "an L2 term": (SparseClassifier, {"alpha": 0.02, "l1_ratio": 0.5}, {}),
     "weights of features": (SparseClassifier, {"feature_weights": np.linspace(0.5, 2.0, D)}, {}),
 }

@@ -113,7 +113,9 @@ class LinearModel(CrossLearning, OneExample, Readable):
                 start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
-            units = Units.of(placed, features.room, weights) if in_units(self) else None
+            units = None
+            if in_units(self) and half_life_of(self) is None:  # rows that fade are a stream, also in a fit
+                units = Units.of(placed, features.room, weights)
             self._fit.start(new_runs(self, features.room, start, by_row=by_row, units=units), phase, self)
             self.n_iter_ = 0
         return placed, codes, weights
