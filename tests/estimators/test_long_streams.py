@@ -205,7 +205,7 @@ def test_copies_in_units_equal_division():
     indptr = np.append(0, np.cumsum(lengths))
     indices, data = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1])
     rows = X.indices.astype(np.uint32), X.data
-    copy_in_units(X.indptr[order].astype(np.int64), *rows, units, 0.25, indptr, indices, data)
+    copy_in_units(X.indptr.astype(np.int64), *rows, order, units, 0.25, indptr, indices, data)
     assert np.array_equal(units, known)
     assert np.array_equal(sp.csr_array((data, indices, indptr), shape=(20, 12)).toarray(), expected)
 

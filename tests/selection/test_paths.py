@@ -318,7 +318,7 @@ def assert_same(one, other):
 def test_models_are_the_estimators(data):
     X, y = data
     settings = {"n_alphas": 2, "eps": 0.05, "validation": "progressive", "passes": 2}
-    path = SparsePath(SparseClassifier(**MODEL), **settings).fit(X, y).path_
+    path = SparsePath(SparseClassifier(**MODEL, standardize=False), **settings).fit(X, y).path_
     for lam in path.alphas:
         alone = SparseClassifier(**MODEL, alpha=lam, max_iter=2, tol=None).fit(X, y)
         assert_same(path.model(lam), alone)
@@ -455,14 +455,14 @@ def test_folds_that_are_none(cv):
 
 def test_float32_paths_and_folds(data):
     X, y = data
-    settings = {"n_alphas": 2, "eps": 0.05}
-    double = SparsePath(SparseClassifier(**MODEL), **settings).partial_fit(X, y, classes=[-1, 1]).path_
-    half = SparsePath(SparseClassifier(**MODEL), dtype=np.float32, **settings)
+    settings, own = {"n_alphas": 2, "eps": 0.05}, MODEL | {"standardize": False}
+    double = SparsePath(SparseClassifier(**own), **settings).partial_fit(X, y, classes=[-1, 1]).path_
+    half = SparsePath(SparseClassifier(**own), dtype=np.float32, **settings)
     for part in (slice(0, 1700), slice(1700, 3000)):
         half = pickle.loads(pickle.dumps(half.partial_fit(X[part], y[part], classes=[-1, 1])))
     for found in (
         half.path_,
-        SparseClassifierCV(SparseClassifier(**MODEL, shuffle=False), cv=2, dtype="float32", **settings).fit(X, y).path_,
+        SparseClassifierCV(SparseClassifier(**own, shuffle=False), cv=2, dtype="float32", **settings).fit(X, y).path_,
     ):
         assert found.coefs.dtype == np.float64
         assert np.array_equal(found.nonzeros, double.nonzeros)
@@ -511,7 +511,7 @@ def test_scikit_learn_checks(estimator, check):
 def test_folds_are_fits_without_their_rows(data):
     X, y = data
     fold = np.arange(3000) % 3
-    template = SparseClassifier(**MODEL, shuffle=False)
+    template = SparseClassifier(**MODEL, shuffle=False, standardize=False)
     model = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=fold, n_jobs=2).fit(X, y)
     for k in range(3):
         for at, lam in enumerate(model.path_.alphas):

@@ -9,7 +9,7 @@ from .options import part, positive
 
 
 def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
-    """Add the options of the estimators; a path has no options for the number of features."""
+    """Add the options of the estimators; a path has none for one strength or for the number of features."""
     about = "Write a part with settings as in Python: --loss 'Huber(0.5)', --penalty 'L1Ball(30)'."
     group = to.add_argument_group("model and training", about)
     group.add_argument(
@@ -27,6 +27,29 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
         help="select groups of features: the columns of a table with all their categories, or those of FILE, with "
         "lines FEATURE GROUP (--penalty group is the default then; the data is read once more)",
     )
+    (_add_shared_l2 if is_path else _add_strength)(group)
+    _add_method(group)
+    if is_path:
+        to.set_defaults(calibrate=False, max_features=None, trim=None)
+        to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
+        to.set_defaults(relaxed=None)
+    else:
+        _add_choice(group)
+    group.add_argument(
+        "--polish",
+        type=float,
+        nargs="?",
+        const=True,
+        default=False,
+        metavar="TOL",
+        help="continue to the exact optimum, up to violations of TOL times the L1 weight, and a duality gap of TOL "
+        "times the objective (default: 1e-4)",
+    )
+    _add_rest(group)
+
+
+def _add_strength(group: Any) -> None:
+    """Add the options of one strength of the penalty."""
     group.add_argument(
         "--alpha",
         type=float,
@@ -52,23 +75,25 @@ def add_learning(to: argparse.ArgumentParser, is_path: bool = False) -> None:
     )
     group.add_argument("--l1", type=float, metavar="LAM", help="strength of the L1 term, instead of --alpha")
     group.add_argument("--l2", type=float, metavar="RHO", help="strength of the L2 term, instead of --alpha")
-    _add_method(group)
-    if is_path:
-        to.set_defaults(calibrate=False, max_features=None, trim=None)
-        to.set_defaults(budget=None, target_excess_risk=None, rule=None, cv=None, fdr=None, efp=None, probes=False)
-    else:
-        _add_choice(group)
+
+
+def _add_shared_l2(group: Any) -> None:
+    """Add the options of the L2 term that all strengths of a path share, and of the units of the penalty."""
+    group.add_argument("--l2", type=float, metavar="RHO", help="L2 weight of all strengths (default: 0)")
     group.add_argument(
-        "--polish",
+        "--alpha",
         type=float,
-        nargs="?",
-        const=True,
-        default=False,
-        metavar="TOL",
-        help="continue to the exact optimum, up to violations of TOL times the L1 weight, and a duality gap of TOL "
-        "times the objective (default: 1e-4)",
+        help="with --l1-ratio R: an L2 weight of ALPHA * (1 - R), instead of --l2 (default: 5%% of the least strength "
+        "that selects nothing)",
     )
-    _add_rest(group)
+    group.add_argument("--l1-ratio", type=float, metavar="R", help="see --alpha; from 0 to 1 (default: 1, no L2 term)")
+    group.add_argument("--l1", type=float, help=argparse.SUPPRESS)  # otherwise it would be short for --l1-ratio
+    group.add_argument(
+        "--standardize",
+        action=argparse.BooleanOptionalAction,
+        help="penalise each column in units of its spread (default: yes, for an elastic net without --alphas, --alpha, "
+        "--l2 and --preset)",
+    )
 
 
 def _add_choice(group: Any) -> None:

@@ -76,6 +76,7 @@ def _path(given: argparse.Namespace) -> int:
     for file in (given.model, given.report):
         if file:
             check_writable(Path(file), *given.data)
+    _check(given)
     model, settings = estimator(given)
     reader = reading(given)
     own = {"alphas": given.alphas, "n_alphas": given.n_alphas, "eps": given.eps}
@@ -119,6 +120,17 @@ def _path(given: argparse.Namespace) -> int:
         page = paths.write_page(given.report, found, chosen, trained.stream.names)
         print(f"report: {page}", file=sys.stderr)
     return FINE
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Raise a ValueError for a strength that would have no effect."""
+    if given.l1 is not None:
+        raise ValueError("--l1 is one strength, and a path has many: give --alphas.")
+    if given.alpha is not None and (given.l1_ratio is None or given.l1_ratio == 1.0):
+        raise ValueError(
+            "--alpha sets the L2 weight of a path together with --l1-ratio below 1: give both, or --alphas, the "
+            "strengths."
+        )
 
 
 def _numbers(text: str) -> list[float]:

@@ -33,6 +33,8 @@ def add_features(run: Run, d: int) -> None:
             "of columns, such as converted ones."
         )
     run.d = d
+    if run.units is not None:
+        run.units.grow(d)
     room = run.problem.d
     if d <= room:
         return
@@ -56,6 +58,8 @@ def keep_features(run: Run, kept: np.ndarray) -> None:
     if run.state is not None:
         run.optimizer.layout.keep(run.problem, run.state, kept, used)
     run.windows.keep(kept)
+    if run.units is not None:
+        run.units.keep(kept)
     if run.reservoir is not None:
         run.reservoir.keep(kept, used)
     if run.snapshots:

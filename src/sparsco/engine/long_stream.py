@@ -25,8 +25,8 @@ from ..losses import value
 from ..optimizers.nftrl import NFTRL
 from ..penalties import elastic_net
 from ..problem.pilot import best_intercepts
-from ..problem.state import padded, slices
-from ..solver.units import copy_in_units, units_of
+from ..problem.state import slices
+from ..solver.units import Units
 from ..util.threads import Threads
 from .grid import MAX_LANES
 from .growth import keep_features
@@ -58,10 +58,10 @@ def can_outgrow(run: Run) -> bool:
     return 1.0 in conversion.mixtures
 
 
-def strength_runs(run: Run, strengths: np.ndarray, d: int) -> list[Run]:
+def strength_runs(run: Run, strengths: np.ndarray, d: int, units: Units | None = None) -> list[Run]:
     """Return runs that learn the models of a run with d features, for each of these strengths of the L1 term.
 
-    A run takes as many strengths as its lanes have room for.
+    A run takes as many strengths as its lanes have room for.  ``units`` are those of the features, if they have some.
     """
     size, problem = max(1, MAX_LANES // run.targets.m), run.problem
     penalty = elastic_net(float(strengths[0]), 1.0, problem.penalty.pen)
@@ -77,6 +77,7 @@ def strength_runs(run: Run, strengths: np.ndarray, d: int) -> list[Run]:
             seed=run.seed,
             lams=strengths[first : first + size],
             single=True,
+            units=units,
         )
         for first in range(0, len(strengths), size)
     ]
@@ -91,7 +92,7 @@ def begun(lanes: list[list[Run]]) -> list[list[Run]]:
 
 
 class _Lane(NamedTuple):
-    """The iterates of one strength: weights (features, models) in units, and intercepts."""
+    """The iterates of one strength: weights (features, models) and intercepts."""
 
     w: np.ndarray
     b: np.ndarray
@@ -108,17 +109,14 @@ class LongStream:
         self.judged: Judged | None = conversion.judged(task, first.seed)
         """The candidates of the choice on the sample; None where the strength is given."""
         self.strengths = self._grid(conversion, task.n)
-        sums, _ = first.column_sums()
-        units = units_of(*sums, task.n) if conversion.standardize else np.ones(first.d)
-        self.units = np.where(sums[0] > 0.0, units, 0.0)
-        """The unit of each feature; 0 for one that has not been seen."""
-        self.standardize, self.sampled_rows = conversion.standardize, task.n
+        self.sampled_rows = task.n
         self.held = reservoir_of(first, conversion.sample_nonzeros // 2, 0)
         self.n = first.examples
         self.lanes: list[list[Run]] = []
         """For each run, those that learn the strengths for its models."""
+        units = Units.by_sums(*first.column_sums()) if conversion.standardize else None
         for run in runs:
-            self.add(run)
+            self._add(run, units)
         matrix = Matrix(rows.indptr, rows.indices, rows.data, first.d)
         self._learn(matrix, rows.y, rows.weights[:, 0], np.arange(task.n))
 
@@ -134,20 +132,22 @@ class LongStream:
     # ---- rows in ---------------------------------------------------------------------------------------------------
 
     def add(self, run: Run) -> None:
-        """Learn the models of a run from here on, in its place."""
+        """Learn the models of a run from here on, in its place, in the units of the others."""
+        units = self.runs[0].units
+        self._add(run, None if units is None else units.copy())
+
+    def _add(self, run: Run, units: Units | None) -> None:
         run.stop_learning()
-        self.lanes.append(strength_runs(run, self.strengths, run.d))
+        self.lanes.append(strength_runs(run, self.strengths, run.d, units))
 
     def grow(self, d: int) -> None:
         """Let there be d features."""
-        self.units = padded(self.units, d) if d > len(self.units) else self.units
         for lane in self.runs:
             lane.grow(d)
 
     def keep(self, kept: np.ndarray) -> None:
         """Let the other features leave; those that stay, by ascending slots, get the slots 0, 1, ..."""
-        self.held.keep(kept, len(self.units))
-        self.units = self.units[kept]
+        self.held.keep(kept, self.runs[0].d)
         for lane in self.runs:
             keep_features(lane, kept)
 
@@ -177,16 +177,9 @@ class LongStream:
     def _learn(
         self, matrix: Matrix, y: np.ndarray, weights: np.ndarray, order: np.ndarray, n_jobs: int | None = None
     ) -> None:
-        """Learn rows in the units of their columns; a new column gets a unit by its first value."""
-        lengths = matrix.indptr[order + 1] - matrix.indptr[order]
-        indptr = np.zeros(len(order) + 1, np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        rows = Matrix(indptr, np.empty(indptr[-1], np.uint32), np.empty(indptr[-1]), matrix.d)
-        rare = self.sampled_rows**-0.25 if self.standardize else 0.0
-        starts = matrix.indptr[order]
-        copy_in_units(starts, matrix.indices, matrix.data, self.units, rare, indptr, rows.indices, rows.data)
-        own = y[order], weights[order]
-        Threads(n_jobs).map("learn", lambda lane: lane.feed(rows, *own), [(lane,) for lane in self.runs])
+        """Learn rows in the units of their columns."""
+        runs = [(lane,) for lane in self.runs]
+        Threads(n_jobs).map("learn", lambda lane: lane.feed(matrix, y, weights, order), runs)
 
     @property
     def runs(self) -> list[Run]:
@@ -206,13 +199,12 @@ class LongStream:
         return [(each.w, each.b) for each in self._lane(begun(self.lanes), features, strength)]
 
     def _lane(self, every: list[list[Run]], features: np.ndarray, strength: int) -> Iterator[_Lane]:
-        units = self.units[features][:, None]
         for lanes in every:
             m = lanes[0].targets.m // lanes[0].targets.copies
             number, at = divmod(strength, lanes[0].targets.copies)
             w, b = lanes[number].weights_at(features)
             part = slice(at * m, (at + 1) * m)
-            yield _Lane(np.divide(w[:, part], units, out=np.zeros((len(w), m)), where=units > 0.0), b[part])
+            yield _Lane(w[:, part], b[part])
 
     # ---- phase two -------------------------------------------------------------------------------------------------
 

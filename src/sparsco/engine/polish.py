@@ -162,15 +162,14 @@ def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
     divided by their units.
     """
     answers, first = finish_runs([_as_start(run) for run in runs]), runs[0]
-    if not first.conversion.joins_runs:
-        pairs = zip(runs, answers, strict=True)
-        return [_polished(run, answer, run.problem.penalty, rows, tol) for run, answer in pairs]
-    penalty, units, found = first.conversion.penalty(answers[0]), first.conversion.units(first), []
-    scaled = rows.in_units(units)
+    penalty, units = None, None if first.units is None else first.units.at()
+    if first.conversion.joins_runs:
+        penalty, units = first.conversion.penalty(answers[0]), first.conversion.units(first)
+    rows, found = rows if units is None else rows.in_units(units), []
     for run, answer in zip(runs, answers, strict=True):
-        start = answer._replace(w=answer.w * units[:, None])
-        polished = _polished(run, start, penalty, scaled, tol)
-        found.append(polished._replace(w=polished.w / units[:, None]))
+        start = answer if units is None else answer._replace(w=answer.w * units[:, None])
+        polished = _polished(run, start, penalty or run.problem.penalty, rows, tol)
+        found.append(polished if units is None else polished._replace(w=polished.w / units[:, None]))
     return found
 
 

@@ -28,6 +28,7 @@ from ..penalties import checked
 from ..problem.fading import new_memory
 from ..problem.state import Means, Nothing, Problem, Rows, check_room
 from ..problem.targets import Repeated, Targets, Values
+from ..solver.units import Units
 from ..steps import Pilot, check_positive
 from ..util.attributes import add_attributes, attributes, replace_attributes
 from ..util.notices import cause, warn
@@ -39,6 +40,7 @@ from .part_checks import check_parts, for_one_feature, two_targets
 from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
 from .run_elsewhere import Elsewhere
+from .run_rows import KeepsRows
 from .stepping import block_end, rows_for_kernels, step_sizes
 from .windows import Windows
 
@@ -52,7 +54,7 @@ class DivergenceError(ArithmeticError):
     """Training blew up; no model is returned."""
 
 
-class Run(Elsewhere):
+class Run(KeepsRows, Elsewhere):
     """One stream, learned by one optimizer and converted by one conversion."""
 
     keeps_given_targets = False
@@ -64,6 +66,8 @@ class Run(Elsewhere):
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
     half_life: float | None = None
     """The time, in the units of the rows' times, after which an example counts half as much; None: always in full."""
+    units: Units | None = None
+    """The units of the features, where rows are divided by them: all that is learned and kept is in these units."""
 
     def __init__(
         self,
@@ -81,17 +85,19 @@ class Run(Elsewhere):
         lams: Any = None,
         single: bool = False,
         half_life: float | None = None,
+        units: Units | None = None,
     ) -> None:
         """Check the parts and make a run that has seen nothing.
 
         ``lams``: a strength of the L1 term for each of several copies of the models, in place of the penalty's;
         numbers, or a ``Grid`` below the smallest that selects nothing on the pilot rows.  ``single``: in float32.
+        ``units``: those that features are penalised in; None: features are penalised as they are.
         """
         check_parts(loss, penalty, optimizer, conversion, step)
         self.conversion, self.rounding = conversion.base, conversion if conversion.is_rounding else None
         self.keeps_given_targets, self.is_start = self.conversion.joins_runs, False
         self.targets: Targets = targets or Values()
-        self.lams, self.half_life = lams, half_life
+        self.lams, self.half_life, self.units = lams, half_life, units
         if lams is not None:
             refuse(strengths_reason(loss, penalty, optimizer, conversion, single, self.targets.m))
             self.targets = Repeated(self.targets, len(lams))
@@ -152,7 +158,12 @@ class Run(Elsewhere):
             if self._buffered < PILOT_ROWS:
                 return
             self.begin()
-        self._advance(matrix, y, weights, order, is_repeat_pass, times)
+        if self.units is None:
+            return self._advance(matrix, y, weights, order, is_repeat_pass, times)
+        for first in range(0, len(order), self._most_rows):
+            part = order[first : first + self._most_rows]
+            rows = self.units.divided(matrix, part), y[part], weights[part], np.arange(len(part))
+            self._advance(*rows, is_repeat_pass, None if times is None else times[part])
 
     @property
     def examples(self) -> int:
@@ -175,6 +186,9 @@ class Run(Elsewhere):
         y, weights = (np.concatenate([part[k] for part in self.collected]) for k in (1, 2))
         times = None if self.half_life is None else np.concatenate([part[3] for part in self.collected])
         self.collected = []
+        if self.units is not None:
+            self.units = self.units.begun(matrix, weights, self.d)
+            matrix = self.units.divided(matrix, np.arange(len(matrix)))
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
 
@@ -201,30 +215,6 @@ class Run(Elsewhere):
         self._next_event = self.conversion.next_event(self, 0)
         self._next_history_point = PILOT_ROWS if self.lams is None else NEVER  # a sum over strengths says nothing
 
-    def lanes_of(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return targets and weights of each of the run's models, (n, m)."""
-        encoded = self.targets.encode(y, weights, self.problem.width)
-        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
-        return targets, scaled
-
-    @property
-    def columns_to_keep(self) -> int:
-        """Return how many targets a sample keeps of a row."""
-        return self.targets.columns_of_y if self.keeps_given_targets else self.problem.m
-
-    def targets_to_keep(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""
-        if not self.keeps_given_targets:
-            return self.lanes_of(y, weights)
-        return (columns := y.reshape(len(y), -1)), np.repeat(weights[:, None], columns.shape[1], 1)
-
-    def sample_nonzeros(self, conversion: Any) -> int:
-        """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
-        if conversion.joins_runs and self.targets.first > 0:
-            return 0  # the first run has the sample of all runs
-        asking = conversion if self.rounding is None else self.rounding
-        return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
-
     # ---- phase one -----------------------------------------------------------------------------------------------
 
     def _advance(
@@ -239,7 +229,7 @@ class Run(Elsewhere):
         """Learn rows in pieces, each up to the next example at which something is due."""
         keep = self.conversion.keeps_before_last
         self.block.make_scratch(longest_row(matrix.indptr, order), self.problem.width)
-        k, most = 0, max(_CHUNK // self.problem.width, 1 << 10)
+        k, most = 0, self._most_rows
         while k < len(order):
             self._do_what_is_due(None if times is None else float(times[order[k]]))
             n = min(len(order) - k, most, self._next_event - self.seen, self._next_history_point - self.seen)
@@ -261,6 +251,11 @@ class Run(Elsewhere):
             k += n
         if self.reservoir is not None and not is_repeat_pass:
             self.offer(self.reservoir, matrix, y, weights, order, times)
+
+    @property
+    def _most_rows(self) -> int:
+        """Return the number of rows of one call of a kernel."""
+        return max(_CHUNK // self.problem.width, 1 << 10)
 
     def _do_what_is_due(self, time: float | None) -> None:
         """Do what has to happen before the next example, which has this time where old examples fade."""
@@ -319,7 +314,8 @@ class Run(Elsewhere):
         """Return the converted model; the run itself is left as it is."""
         if self.pilot is None:
             return self.trained_copy().finish()
-        return self.checked(self.conversion.finish(self))
+        answer = self.checked(self.conversion.finish(self))
+        return answer if self.units is None else answer._replace(w=self.units.weights(answer.w))
 
     def checked(self, answer: Answer) -> Answer:
         """Return the answer, rounded where there is a rounding; raise a DivergenceError for one that is useless."""
@@ -353,12 +349,16 @@ class Run(Elsewhere):
         return Iterate(self.problem, self.optimizer, self.state, self.block, self.t, self.d)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the current iterate: weights (d, m) and intercepts (m,)."""
+        """Return the current iterate: weights (d, m) and intercepts (m,), for rows in units."""
         return self._iterate.weights()
 
     def weights_at(self, features: np.ndarray, often: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the current iterate at some features, (features, m), and the intercepts; others are not read."""
-        return self._iterate.weights_at(features, often)
+        """Return the current iterate at some features, (features, m), and the intercepts, for rows as they came.
+
+        Other features are not read.
+        """
+        w, b = self._iterate.weights_at(features, often)
+        return w if self.units is None else self.units.weights(w, features), b
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return w_T, the iterate before the last example."""
@@ -393,17 +393,6 @@ class Run(Elsewhere):
     def fixed_point(self) -> Means | None:
         """Return the means of the gradient phase to answer from; None before there is one."""
         return self.windows.fixed_point(self.d)
-
-    def sample(self, enough: int | None = None) -> Any:
-        """Return a sample of the rows; None where neither the conversion nor a polish asked for one.
-
-        Of a small share of the rows, no more than ``enough`` rows are returned.
-        """
-        return None if (kept := self.reservoir or self.polished_rows) is None else kept.sample(enough)
-
-    def column_sums(self) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-        """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
-        return (self.pilot_rows if self.reservoir is None else self.reservoir).column_sums(self.d)
 
     def warn(self, message: str) -> None:
         """Keep a message for the report, and warn where no run of the same model has warned of the same cause."""
@@ -476,24 +465,3 @@ class Run(Elsewhere):
         twin = self.twin()
         twin.begin()
         return twin
-
-    # ---- the sample --------------------------------------------------------------------------------------------------
-
-    def offer(
-        self,
-        reservoir: Reservoir,
-        matrix: Matrix,
-        y: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray,
-        times: np.ndarray | None = None,
-    ) -> None:
-        """Offer rows to a reservoir."""
-        reservoir.offer(
-            matrix.indptr[order],
-            matrix.indptr[order + 1],
-            matrix.indices,
-            matrix.data,
-            lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
-            *(() if times is None else (times[order],)),
-        )

@@ -16,7 +16,8 @@ from ..engine.long_stream import LongStream
 from ..engine.run import DivergenceError
 from .base import LinearBase
 from .fit_state import FitState
-from .parameters import refuse_crosses
+from .parameters import by_column
+from .trimming_checks import trims
 
 
 class CrossLearning(LinearBase):
@@ -126,3 +127,11 @@ def rewrite_all(state: FitState, rewritten: Callable[[Matrix], Matrix]) -> None:
 def has_births(features: Any) -> bool:
     """Return whether crosses of these features have to be born."""
     return isinstance(features, Crossed) and bool(features.asked.birth)
+
+
+def refuse_crosses(model: Any) -> None:
+    """Raise a ValueError if a parameter has a value for every column, which crosses have not."""
+    if by_column(model):
+        raise ValueError(f"{by_column(model)} has one value per column, and crosses have none: leave out one of them.")
+    if trims(model):
+        raise ValueError("max_features and trim let features leave, and crosses need their parents: leave out one.")

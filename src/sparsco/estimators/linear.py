@@ -22,6 +22,7 @@ from ..data.slots import Columns, Names, SeenColumns
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
+from ..solver.units import Units
 from ..streams.description import Description
 from ..util.attributes import add_attributes, attributes
 from ..util.progress import Progress, steps_shown
@@ -32,8 +33,8 @@ from .described import Described
 from .fit_state import FitState
 from .life_cycle import Phase, unchanged_on_error
 from .one_example import OneExample
-from .parameters import by_column, check_parameters, half_life_of, new_runs, tolerance
-from .passes import are_solved, at_rows, counted_rows, rows_for_start, run_passes, starting_point
+from .parameters import by_column, check_parameters, half_life_of, in_units, new_runs, tolerance
+from .passes import are_solved, at_rows, check_some_weight, counted_rows, rows_for_start, run_passes, starting_point
 from .reading import Readable
 from .row_times import ROWS_COME_ONCE
 from .trimmed import learn_next_bounded
@@ -112,7 +113,10 @@ class LinearModel(CrossLearning, OneExample, Readable):
                 start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
-            self._fit.start(new_runs(self, features.room, start, by_row=by_row), phase, self)
+            units = None
+            if in_units(self) and half_life_of(self) is None:  # rows that fade are a stream, also in a fit
+                units = Units.of(placed, features.room, weights)
+            self._fit.start(new_runs(self, features.room, start, by_row=by_row, units=units), phase, self)
             self.n_iter_ = 0
         return placed, codes, weights
 
@@ -492,9 +496,3 @@ class LinearModel(CrossLearning, OneExample, Readable):
         memo[id(self)] = twin
         add_attributes(twin, copy.deepcopy(attributes(self), memo))
         return twin
-
-
-def check_some_weight(weights: np.ndarray | None) -> None:
-    """Raise a ValueError if all rows have the weight zero."""
-    if weights is not None and not weights.any():
-        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

@@ -41,6 +41,7 @@ from ..penalties import (
 )
 from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
+from ..solver.units import Units
 from ..util.validation import is_count, is_number
 from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
@@ -77,11 +78,20 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "step_size"))
     is_open = is_open and (_is_auto(model.conversion) or promises(model))
     is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
-    if not is_open or model.penalty not in ("elasticnet", *RATIOS) or model.target_excess_risk is not None:
-        return False
-    if smooth(named("loss", model.loss, model.known_losses)) is None:
+    if not is_open or not suits_units(model) or model.target_excess_risk is not None:
         return False
     return _is_auto(model.alpha) or _is_true(model.standardize)
+
+
+def suits_units(model: Any) -> bool:
+    """Return whether columns can be penalised in units of their spread: an elastic net, and a loss with a solver."""
+    is_net = asked(model, "penalty") in ("elasticnet", *RATIOS)
+    return is_net and smooth(named("loss", model.loss, model.known_losses)) is not None
+
+
+def in_units(model: Any) -> bool:
+    """Return whether the strengths of a path penalise columns in units of their spread."""
+    return model.strengths is not None and _is_true(model.standardize)
 
 
 def _is_true(given: Any) -> bool:
@@ -149,10 +159,13 @@ def _check_penalty(model: Any) -> None:
     """Raise a ValueError if parameters of the penalty contradict each other, or the method."""
     if promises(model):
         check_promise(model, is_automatic(model))
-    if _is_true(model.standardize) and not is_automatic(model):
+    if in_units(model):
+        if not suits_units(model):
+            raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
+    elif _is_true(model.standardize) and not is_automatic(model):
         raise ValueError(
             "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
-            "open, choose penalty='elasticnet', and do not fit a path; or scale the columns yourself."
+            "open, and choose penalty='elasticnet'; or scale the columns yourself."
         )
     end = _ratio_by_name(model)
     if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
@@ -409,12 +422,15 @@ def new_runs(
     one_by_one: bool = False,
     by_row: ByRow | None = None,
     names: Sequence[Any] | None = None,
+    units: Units | None = None,
 ) -> list[Run]:
     """Return a new run for each of the model's targets.
 
     ``one_by_one`` is True for a stream of ``learn_one``; ``by_row`` has splits and groups of the rows of a fit.
-    ``names`` are the names of the features, where the columns of the model have none.
+    ``names`` are the names of the features, where the columns of the model have none.  ``units`` are those of the
+    features, where the model has units; without them they are those of the first rows.
     """
+    units = (units or Units()) if in_units(model) else None
     _check_held_out(model, init is not None, by_row)
     fixed = by_column(model)
     if one_by_one and fixed:
@@ -449,6 +465,7 @@ def new_runs(
                 lams=lams,
                 single=model.in_float32,
                 half_life=half_life_of(model),
+                units=units,
             )
             for lams in _strengths(model.strengths, targets.m, None if tolerance(model) else model.n_jobs)
         ]
@@ -470,14 +487,6 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
         threads = effective_n_jobs(n_jobs)
     size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
     return [lams[first : first + size] for first in range(0, len(lams), size)]
-
-
-def refuse_crosses(model: Any) -> None:
-    """Raise a ValueError if a parameter has a value for every column, which crosses have not."""
-    if by_column(model):
-        raise ValueError(f"{by_column(model)} has one value per column, and crosses have none: leave out one of them.")
-    if trims(model):
-        raise ValueError("max_features and trim let features leave, and crosses need their parents: leave out one.")
 
 
 def by_column(model: Any) -> str:

@@ -112,3 +112,9 @@ def at_rows(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
     every = np.zeros((n, *values.shape[1:]), values.dtype)
     every[rows] = values
     return every
+
+
+def check_some_weight(weights: np.ndarray | None) -> None:
+    """Raise a ValueError if all rows have the weight zero."""
+    if weights is not None and not weights.any():
+        raise ValueError("the weights of all rows are zero: there is nothing to learn from.")

@@ -90,7 +90,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         with pool_of(self) as pool, steps_shown(type(self).__name__, template.verbose):
             mixtures = mixtures_of(self.l1_ratio, template)
             if self._is_solved(template, mixtures):
-                learner, rho = learner_to_solve(template, self.random_state), l2_weight(template)
+                learner, rho = learner_to_solve(template, strengths, self.random_state), l2_weight(template)
                 found = search(SolvedFolds(learner, rows, folds, pool), strengths, mixtures, rho, self.choose)
             else:
                 learner = learner_of(template, strengths, self.dtype, self.random_state)
@@ -186,6 +186,12 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         """Return the largest violation of an optimality condition by the polished model; NaN without ``polish``."""
         check_is_fitted(self)
         return self.best_estimator_.gap_
+
+    @property
+    def n_selected_(self) -> int:
+        """Return the number of features that the chosen model uses."""
+        check_is_fitted(self)
+        return self.best_estimator_.n_selected_
 
     @property
     def coef_(self) -> Any:

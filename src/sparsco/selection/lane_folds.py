@@ -90,7 +90,7 @@ def _like(whole: Any, d: int) -> Any:
         total = float(penalty.lam + penalty.rho)
         learner.penalty = "elasticnet" if learner.penalty in RATIOS else learner.penalty
         learner.alpha, learner.l1_ratio = total, float(penalty.lam) / total if total > 0.0 else 1.0
-    learner.fit_state.start(new_runs(learner, d), Phase.STREAM, learner)
+    learner.fit_state.start(new_runs(learner, d, units=runs[0].units), Phase.STREAM, learner)
     return learner
 
 

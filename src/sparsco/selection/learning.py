@@ -19,7 +19,7 @@ from ..engine.polish_rows import Rows, RowsInMemory
 from ..engine.run import Run
 from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
-from ..estimators.parameters import tolerance
+from ..estimators.parameters import suits_units, tolerance
 from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
@@ -94,16 +94,28 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
     if not isinstance(learner.random_state, numbers.Integral):
         learner.random_state = seed_of(learner.random_state)  # one seed for all models that are learned side by side
     learner.early_stopping = learner.warm_start = False
+    choose_units(learner, strengths)
     learner.learn_strengths(strengths, in_float32)
     if tolerance(learner) and isinstance(strengths, np.ndarray) and not strengths.all():
         raise ValueError("polish needs an L1 weight above 0, and one of alphas is 0: leave it out.")
     return learner
 
 
+def choose_units(learner: LinearModel, strengths: Any) -> None:
+    """Decide ``standardize="auto"``: an elastic net has units where no strength is given, by a number or a preset."""
+    is_open = isinstance(strengths, Grid) and is_auto(learner.alpha) and learner.preset is None
+    if is_auto(learner.standardize) and is_open and suits_units(learner):
+        learner.standardize = True
+
+
 def refuse_sizes(estimator: LinearModel) -> None:
-    """Raise a ValueError if an estimator sets the number of features, as a path does, or calibrates one model."""
+    """Raise a ValueError if an estimator has a parameter that is for one model, or that the path has itself."""
     if estimator.calibrate:
         raise ValueError("calibrate=True is for one model, and a path has many: fit the chosen strength once more.")
+    if estimator.relaxed is True or estimator.relaxed is np.True_:
+        raise ValueError("relaxed=True is for one model, and a path has many: fit the chosen strength once more.")
+    if estimator.choose != "balanced":
+        raise ValueError(f"choose={estimator.choose!r} of the estimator has no effect: give choose= to the path.")
     if estimator.budget is not None or estimator.target_excess_risk is not None:
         raise ValueError("a path sets the number of features itself: leave budget and target_excess_risk at None.")
 

@@ -114,6 +114,9 @@ class Path:
             total = lam + rho
             model.penalty = "elasticnet" if model.penalty in RATIOS else model.penalty
             model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
+        if not isinstance(model.standardize, str) and model.standardize:  # the method that solves in these units
+            model.optimizer = model.conversion = model.step_size = "auto"
+            model.preset = None
         return model
 
     def choose(self, rule: Any = "min") -> float:

@@ -84,7 +84,7 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
     >>> y = X[:, 3] - X[:, 7] + 0.5 * rng.logistic(size=3000) > 0
     >>> path = SparsePath(SparseClassifier(random_state=0), n_alphas=8, choose=2).fit(X, y)
     >>> path.path_.nonzeros.tolist()[:2], np.flatnonzero(path.model_.coef_).tolist()
-    ([1, 2], [3, 7])
+    ([0, 2], [3, 7])
     """
 
     def shown(self) -> Shown:

@@ -29,14 +29,14 @@ from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
 from ..solver.smoothing import smooth
-from ..solver.units import column_sums, units_of
+from ..solver.units import Units
 from ..util.blas import one_blas_thread
 from ..util.progress import step
 from ..util.threads import Pool
 from ..util.validation import is_number
 from .judging import Judged
 from .lane_folds import Found
-from .learning import Folds, is_auto
+from .learning import Folds, choose_units, is_auto
 
 FOLDS, CHOSEN = Accuracy(5e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
 """How accurately the models of folds are solved, which are only judged, and the chosen model."""
@@ -124,10 +124,11 @@ def l2_weight(template: Any) -> float:
     return 0.0 if is_auto(template.alpha) else float(template.alpha) * (1.0 - ratio_of(template))
 
 
-def learner_to_solve(template: Any, random_state: Any) -> Any:
+def learner_to_solve(template: Any, strengths: Any, random_state: Any) -> Any:
     """Return a new estimator with the same parameters, whose strength is open; a bad parameter is refused."""
     learner = type(template)(**template.settings())
     check_parameters(learner)
+    choose_units(learner, strengths)
     if not isinstance(learner.penalty, tuple) and learner.penalty in RATIOS:
         learner.l1_ratio = 1.0
     learner.alpha, learner.penalty = "auto", "elasticnet"
@@ -150,12 +151,12 @@ class SolvedFolds:
         placed, codes, weights = learner.begin_rows(matrix, y, weights, phase=Phase.STREAM)
         own = np.ones(len(y)) if weights is None else weights
         state = learner.fit_state
-        state.feed(placed, codes, own, counted_rows(len(y), weights)[:PILOT_ROWS], False, learner.n_jobs)
+        counted = counted_rows(len(y), weights)
+        state.feed(placed, codes, own, counted[:PILOT_ROWS], False, learner.n_jobs)
         self.runs, self.learner, self.pool = state.begun(), learner, pool
-        self.standardize = learner.standardize is True or learner.standardize is np.True_
+        self.standardize = not is_auto(learner.standardize) and bool(learner.standardize)
         found = folds(numbers_of(codes) if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
-        sums = column_sums(placed.indptr[:-1], placed.indptr[1:], placed.indices, placed.data, placed.d)
-        self.units = units_of(*sums, len(y)) if self.standardize else np.ones(placed.d)
+        self.units = Units.of(placed, placed.d, weights).at() if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)
         self.rows, self.n_folds = (placed, codes, own), len(found.judged)
         self.job = Job(task, own, y if learner.classifies else codes, found, learner.shell())

@@ -110,6 +110,7 @@ state/fit                     estimators.fit_state:FitState
 state/class-tally             estimators.class_weights:ClassTally
 state/path                    selection.path_state:PathState
 state/run                     engine.run:Run
+state/units                   solver.units:Units
 state/long-stream             engine.long_stream:LongStream
 state/long-halves             engine.long_halves:LongHalves
 state/judged                  choice.candidates:Judged

@@ -19,8 +19,8 @@ from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
 from ...estimators.life_cycle import LifeCycle, Phase, unchanged_on_error
-from ...estimators.linear import check_some_weight
 from ...estimators.part_names import named
+from ...estimators.passes import check_some_weight
 from ...estimators.row_checks import checked_weights
 from ...estimators.views import NOT_FITTED, Shown, Viewed, refuse_in_view, strongest
 from ...jit.dispatch import cast

@@ -1,0 +1,68 @@
+"""What a run keeps of its rows: their targets by model, and samples of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..conversions.reservoir import Reservoir
+from ..data.rows import Matrix
+
+
+class KeepsRows:
+    """The part of a run that keeps rows."""
+
+    def lanes_of(self: Any, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of each of the run's models, (n, m)."""
+        encoded = self.targets.encode(y, weights, self.problem.width)
+        targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
+        return targets, scaled
+
+    @property
+    def columns_to_keep(self: Any) -> int:
+        """Return how many targets a sample keeps of a row."""
+        return self.targets.columns_of_y if self.keeps_given_targets else self.problem.m
+
+    def targets_to_keep(self: Any, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what a sample keeps of these rows: targets and weights by model, or y as given, (n, columns of y)."""
+        if not self.keeps_given_targets:
+            return self.lanes_of(y, weights)
+        return (columns := y.reshape(len(y), -1)), np.repeat(weights[:, None], columns.shape[1], 1)
+
+    def sample_nonzeros(self: Any, conversion: Any) -> int:
+        """Return how large a sample of rows this conversion and the rounding need; 0 for none."""
+        if conversion.joins_runs and self.targets.first > 0:
+            return 0  # the first run has the sample of all runs
+        asking = conversion if self.rounding is None else self.rounding
+        return asking.sample_nonzeros if conversion.needs_sample or asking.needs_sample else 0
+
+    def sample(self: Any, enough: int | None = None) -> Any:
+        """Return a sample of the rows; None where neither the conversion nor a polish asked for one.
+
+        Of a small share of the rows, no more than ``enough`` rows are returned.
+        """
+        return None if (kept := self.reservoir or self.polished_rows) is None else kept.sample(enough)
+
+    def column_sums(self: Any) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
+        """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
+        return (self.pilot_rows if self.reservoir is None else self.reservoir).column_sums(self.d)
+
+    def offer(
+        self: Any,
+        reservoir: Reservoir,
+        matrix: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray,
+        times: np.ndarray | None = None,
+    ) -> None:
+        """Offer rows to a reservoir."""
+        reservoir.offer(
+            matrix.indptr[order],
+            matrix.indptr[order + 1],
+            matrix.indices,
+            matrix.data,
+            lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
+            *(() if times is None else (times[order],)),
+        )
