@@ -126,6 +126,7 @@ def with_plots(blocks: Callable[..., list[str]]) -> Callable[..., list[str]]:
     @functools.wraps(blocks)
     def call(*args: Any, **options: Any) -> list[str]:
         try:
+            import matplotlib.figure  # noqa: F401
             from matplotlib import rc_context
         except ImportError:
             return [text("No plots: matplotlib is not installed (pip install 'sparsco[plots]').")]
