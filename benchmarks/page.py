@@ -21,6 +21,7 @@ from sparsco.bench import charts, figures, present
 from sparsco.bench.methods import BARE, DEFAULT, METHODS, POLISH
 from sparsco.bench.suite import LEVELS
 from sparsco.util.atomic_files import write_text
+from sparsco.util.axes import PAGE_STYLE
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FIGURES = DOCS / "_static" / "bench"
@@ -91,7 +92,7 @@ def paths(lines: list[dict[str, Any]]) -> Any:
 
     places = list(dict.fromkeys(line["problem"] for line in lines))
     sizes = [sum(line["problem"] == place for line in lines) for place in places]
-    drawn = Figure(figsize=(8.0, 1.0 + 0.55 * len(lines)), layout="constrained")
+    drawn = Figure(figsize=(5.8, 0.9 + 0.45 * len(lines)), layout="constrained")
     panels = drawn.subplots(len(places), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
     for axes, place in zip(panels, places, strict=True):
         own = [line for line in lines if line["problem"] == place][::-1]
@@ -106,7 +107,7 @@ def paths(lines: list[dict[str, Any]]) -> Any:
         axes.margins(x=0.12)
         axes.grid(alpha=0.3, axis="x")
     panels[-1].set_xlabel("CPU ms")
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return drawn
 
 
@@ -133,6 +134,8 @@ def page(results: dict[str, Any], captions: dict[str, str]) -> str:
 
 def main() -> None:
     """Write the page, the charts and the raw figures."""
+    from matplotlib import rc_context
+
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("bench", nargs="?", help="the results of sparsco bench --json (default: those of the site)")
     parser.add_argument("peers", nargs="?", help="the lines of benchmarks/peers.py --json (default: those of the site)")
@@ -142,8 +145,9 @@ def main() -> None:
     lines = json.loads(Path(given.peers).read_text()) if given.peers else before["peers"]
     results["scaling"] = list({each["axis"]: each for each in results["scaling"]}.values())  # files may repeat it
     captions = {}
-    for name, chart, captions[name] in every_chart(results, lines):
-        chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
+    with rc_context(PAGE_STYLE):
+        for name, chart, captions[name] in every_chart(results, lines):
+            chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
     write_text(FIGURES / "bench.json", json.dumps(results | {"peers": lines}))
     print(write_text(DOCS / "benchmarks.md", page(results, captions)))
 

@@ -12,6 +12,8 @@ from .methods import BARE, L1, METHODS, POLISH
 from .suite import LEVELS
 
 _OURS, _OTHERS = "#2563eb", "#6b7280"
+_WIDTH = 5.8
+"""The width of a chart in inches: narrow, so that its letters are legible on a phone."""
 _FAR = 100.0
 """The largest ratio on an axis; what is beyond is drawn there."""
 
@@ -28,7 +30,7 @@ def times(results: dict[str, Any]) -> Any:
     problems = plain(results)
     peers = [method.name for method in METHODS.values() if not method.ours]
     peers = [peer for peer in peers if any(ratios(problems, peer, POLISH, str(level)) for level in LEVELS)]
-    drawn = Figure(figsize=(8.0, 2.2 + 0.28 * len(problems)), layout="constrained")
+    drawn = Figure(figsize=(_WIDTH, 1.6 + 0.22 * len(problems)), layout="constrained")
     rows = {title(problem): len(problems) - 1 - k for k, problem in enumerate(problems)}
     panels = drawn.subplots(1, len(LEVELS), sharey=True)
     for axes, level in zip(panels, LEVELS, strict=True):
@@ -36,12 +38,12 @@ def times(results: dict[str, Any]) -> Any:
             found = ratios(problems, peer, POLISH, str(level))
             x = np.clip(list(found.values()), 1.0 / _FAR, _FAR)
             y = [rows[name] + 0.5 * (k / max(len(peers) - 1, 1) - 0.5) for name in found]
-            axes.plot(x, y, "os^vD<>ph*X"[k % 11], markersize=5, color=f"C{k % 10}", linestyle="", label=peer)
+            axes.plot(x, y, "os^vD<>ph*X"[k % 11], markersize=4, color=f"C{k % 10}", linestyle="", label=peer)
         axes.axvline(1.0, color=_OURS, linewidth=2.0, label="sparsco")
         axes.set_yticks(list(rows.values()), [name.removesuffix(f", {L1}") for name in rows])
         axes.set(xscale="log", xlim=(0.2, 1.3 * _FAR), title=f"to {100 * level:g}%", xlabel="CPU time over ours")
         axes.grid(alpha=0.3)
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return drawn
 
 
@@ -50,12 +52,12 @@ def bars(values: dict[str, float], label: str) -> Any:
     from matplotlib.figure import Figure
 
     names = sorted(values, key=lambda name: -values[name])
-    drawn = Figure(figsize=(8.0, 1.2 + 0.28 * len(names)), layout="constrained")
+    drawn = Figure(figsize=(_WIDTH, 0.8 + 0.2 * len(names)), layout="constrained")
     axes = drawn.subplots()
     colours = [_OURS if METHODS[name].ours else _OTHERS for name in names]
     axes.barh(names, [values[name] for name in names], color=colours)
     for name in names:
-        axes.annotate(f" {values[name]:.3g}", (values[name], name), va="center", fontsize=8)
+        axes.annotate(f" {values[name]:.3g}", (values[name], name), va="center", fontsize=7)
     axes.set(xscale="log", xlabel=label)
     axes.grid(alpha=0.3, axis="x")
     axes.margins(x=0.12)
@@ -90,8 +92,9 @@ def growth(results: dict[str, Any]) -> Any:
     kinds = [each for each in results["scaling"] if each["axis"] in ("rows", "features")]
     if not kinds:
         return None
-    drawn = Figure(figsize=(8.0, 3.4), layout="constrained")
-    for axes, each in zip(np.atleast_1d(drawn.subplots(1, len(kinds))), kinds, strict=True):
+    drawn = Figure(figsize=(_WIDTH, 3.0), layout="constrained")
+    panels = np.atleast_1d(drawn.subplots(1, len(kinds)))
+    for axes, each in zip(panels, kinds, strict=True):
         for name in each["points"][0]["cpu"]:
             points = [(point[each["axis"]], point["cpu"][name]["min"]) for point in each["points"]]
             axes.plot(
@@ -99,7 +102,7 @@ def growth(results: dict[str, Any]) -> Any:
             )
         axes.set(xscale="log", yscale="log", xlabel=each["axis"], ylabel="CPU seconds of a pass")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return drawn
 
 
@@ -150,7 +153,7 @@ def tried(results: dict[str, Any]) -> Iterator[tuple[Any, str]]:
     from matplotlib.figure import Figure
 
     for problem in results["problems"]:
-        drawn = Figure(figsize=(9, 4.5), layout="constrained")
+        drawn = Figure(figsize=(_WIDTH, 3.4), layout="constrained")
         axes = drawn.subplots()
         for line in problem["methods"]:
             points = sorted((each["cpu"], max(each["gap"], 1e-6)) for each in line["tried"] if each["gap"] is not None)
@@ -160,5 +163,5 @@ def tried(results: dict[str, Any]) -> Iterator[tuple[Any, str]]:
         axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="relative gap")
         axes.grid(alpha=0.3)
         if axes.lines:
-            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+            axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.0, 0.5))
             yield drawn, f"{title(problem)}: each setting's first fit."
