@@ -22,7 +22,7 @@ from sparsco.bench import charts, figures, present
 from sparsco.bench.methods import BARE, DEFAULT, METHODS, POLISH
 from sparsco.bench.suite import LEVELS
 from sparsco.util.atomic_files import write_text
-from sparsco.util.axes import PAGE_STYLE, PAGE_WIDTH
+from sparsco.util.axes import PAGE_STYLE, PAGE_WIDTH, scale_of_counts
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FIGURES = DOCS / "_static" / "bench"
@@ -104,7 +104,8 @@ def paths(lines: list[dict[str, Any]]) -> Any:
             for height, (_, ms) in zip(heights, known, strict=True):
                 axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize="small")
         axes.set_yticks(range(len(own)), [line["solver"] for line in own])
-        axes.set(title=place, xscale="log")
+        axes.set(title=place)
+        scale_of_counts(axes.xaxis)
         axes.margins(x=0.12)
         axes.grid(alpha=0.3, axis="x")
     panels[-1].set_xlabel("CPU ms")

@@ -45,7 +45,7 @@ _OVERLAPS = """() => {
     const walker = document.createTreeWalker(document.body || document.documentElement, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const parent = node.parentElement;
-        if (!node.textContent.trim() || parent.closest("svg, script, style, noscript")) continue;
+        if (!node.textContent.trim() || parent.closest("svg, math, script, style, noscript")) continue;
         if (!parent.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
         const range = document.createRange();
         range.selectNodeContents(node);

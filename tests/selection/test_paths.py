@@ -531,6 +531,12 @@ def test_folds_are_fits_without_their_rows(data):
         assert axes.lines and axes.figure is pyplot.gcf()  # which a notebook shows
         with pytest.raises(ValueError, match="path is a SparseClassifier: give the path_"):
             draw(template)
+    words = [f"word{k}" for k in range(X.shape[1])]
+    legends = [
+        {line.get_label() for line in plots.coefficient_path(model, names=names, axes=pyplot.figure().subplots()).lines}
+        for names in (words, dict(enumerate(words)), {})
+    ]
+    assert legends[0] == legends[1] == {f"word{number}" for number in legends[2]}
     pyplot.close("all")
     by_splitter = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=KFold(3)).fit(X, y)
     by_number = SparseClassifierCV(template, n_alphas=2, eps=0.05, cv=np.arange(3000) // 1000).fit(X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,11 +23,21 @@ class PathOfModels(Protocol):
     feature_names: np.ndarray | None
 
 
-def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None) -> Any:
+def _name(names: Any, column: int) -> str:
+    """Return the name of a column, or its number where it has none."""
+    if names is None:
+        return label_of(column)
+    return label_of(names.get(int(column), column) if isinstance(names, Mapping) else names[column])
+
+
+def coefficient_path(
+    path: Any, *, axes: Any = None, features: int = 20, chosen: float | None = None, names: Any = None
+) -> Any:
     """Draw the weights of a path against the strength of the penalty, and return the axes.
 
     ``path`` is ``SparsePath(...).fit(X, y).path_`` or its estimator.  The weights that become largest are drawn, with
-    the names of their features if there are names.
+    the names of their features if there are names.  ``names`` are others, such as the words of a vectorizer: a sequence
+    or a mapping by the number of the column.
     """
     path, axes = _path_of(path), axes_or_new(axes)
     coefs = path.coefs.tocoo()
@@ -36,9 +47,9 @@ def coefficient_path(path: Any, *, axes: Any = None, features: int = 20, chosen:
     weights = np.zeros((len(used), len(path)))
     weights[place, coefs.col[of_first] // models] = coefs.data[of_first]
     largest = np.argsort(-np.abs(weights).max(1, initial=0.0), kind="stable")[:features]
-    names = path.feature_names
+    names = path.feature_names if names is None else names
     for k in largest:
-        axes.plot(path.alphas, weights[k], linewidth=1.2, label=label_of(used[k] if names is None else names[used[k]]))
+        axes.plot(path.alphas, weights[k], linewidth=1.2, label=_name(names, used[k]))
     _mark(axes, chosen)
     axes.set(xlabel="alpha", ylabel="weight", xscale="log")
     axes.invert_xaxis()

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..conversions.thinning import second_moments
 from ..estimators import sparsify
-from ..util.axes import axes_or_new
+from ..util.axes import axes_or_new, scale_of_counts
 from ..util.validation import check_count
 
 Curves = dict[str, list[tuple[float, float]]]
@@ -91,7 +91,8 @@ def draw(axes: Any, curves: Curves) -> None:
         if points:
             features, risk = np.array(sorted(points)).T
             axes.plot(features, risk, "*" if len(points) == 1 else ".-", label=name, linewidth=1.2)
-    axes.set(xlabel="features", ylabel="root mean squared error", xscale="log")
+    axes.set(xlabel="features", ylabel="root mean squared error")
+    scale_of_counts(axes.xaxis)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import plots
 from ..util import html
-from ..util.axes import PAGE_WIDTH, page_axes
+from ..util.axes import PAGE_WIDTH, page_axes, scale_of_counts
 from .definition import PAPERS, UNJUDGED, Experiment
 from .run import Results
 from .verdicts import AGREES, DIFFERS, DIVERGED, EXTRA, Cell
@@ -208,7 +208,8 @@ def _curves(experiment: Experiment, cells: Sequence[Cell]) -> list[str]:
                 color, (t, mean, spread) = f"C{experiment.rows.index(row) % 10}", np.array(line).T
                 axes.plot(t, mean, ".-", color=color, label=row, linewidth=1.2)
                 axes.fill_between(t, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
-            axes.set(title=place, xlabel=experiment.axis, ylabel=metric, xscale="log")
+            axes.set(title=place, xlabel=experiment.axis, ylabel=metric)
+            scale_of_counts(axes.xaxis)
             axes.grid(alpha=0.3)
             if metric == "Obj":  # large at first: use the range of the second half of the points
                 late = [mean for line in lines.values() for _, mean, _ in line[len(line) // 2 :]]
@@ -239,7 +240,7 @@ def _images(experiment: Experiment, results: Results, picture: Callable[[Any], n
             for (row, column), axes in zip(line, found, strict=False):
                 axes.imshow(picture(results[study.key, column, row][0]["weights"]), cmap="gray", vmin=0.0, vmax=1.0)
                 axes.set_axis_on()
-                axes.set(xticks=[], yticks=[], title=row if len(columns) == 1 else f"{row}, {column}")
+                axes.set(xticks=[], yticks=[], title=row if len(columns) == 1 else f"{row},\n{column}")
         out.append(html.figure(figure, caption))
     return out
 

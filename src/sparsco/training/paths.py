@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ _IN_WORDS = {
 
 def write_page(file: Any, path: Path, chosen: float | None = None, names: Mapping[int, str] | None = None) -> Any:
     """Write the path as one HTML file: plots, the weights of the chosen model, the table; return its path."""
-    blocks = html.with_plots(_plots)(path, chosen)
+    blocks = html.with_plots(_plots)(path, chosen, names)
     table = path.table()
     if chosen is not None:
         coef = sp.coo_array(path.model(chosen).sparsify().coef_)
@@ -102,12 +103,12 @@ def headline(table: list[dict[str, float]], chosen: float | None, classifies: bo
     return f"{int(taken[0]['nonzeros']):,} features{known}, chosen from {sentence}"
 
 
-def _plots(path: Path, chosen: float | None) -> list[str]:
+def _plots(path: Path, chosen: float | None, names: Mapping[int, str] | None) -> list[str]:
     from .. import plots
 
-    drawn = {
+    drawn: dict[str, Callable[..., Any]] = {
         "Loss on rows that were not learned, against the number of features.": plots.error_vs_nonzeros,
-        "Weights of the features, by the strength of the penalty.": plots.coefficient_path,
+        "Weights of the features, by the strength of the penalty.": partial(plots.coefficient_path, names=names),
     }
     if path.stability is not None:
         drawn["Agreement of the folds' selections."] = plots.selection_stability
