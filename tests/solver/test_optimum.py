@@ -22,10 +22,12 @@ from sparsco.losses import (
     Quantile,
     Squared,
     SquaredHinge,
+    curvature,
     derivative,
     value,
 )
 from sparsco.penalties import Box, ElasticNet, GroupL1, NonNegative, RowGroup, SparseGroup, WeightedElasticNet, strength
+from sparsco.solver import loss_term
 
 LOSSES = [
     Squared(),
@@ -333,3 +335,37 @@ def test_an_optimum_that_lies_infinitely_far_is_not_called_certified():
     model = SparseClassifier(alpha=0.02, feature_weights=np.append(np.zeros(6), np.ones(14)), polish=1e-6)
     with pytest.warns(UserWarning, match="polish=1e-06 was not reached"):
         model.fit(X, P[:, 0] > 0.0)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_rows_of_weight_zero_are_as_if_they_were_not_there(is_sparse):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(300, 12)) * (rng.random((300, 12)) < (0.4 if is_sparse else 1.0))
+    y = np.sign(X[:, :1] - X[:, 1:2] + rng.logistic(size=(300, 1)))
+    weights, lams = np.ones((300, 1)), np.geomspace(0.1, 0.002, 10)
+    out = rng.choice(300, 5, replace=False)
+    weights[out], y[out] = 0.0, -y[out]
+    start = np.zeros((12, 10)), np.zeros(10)
+    given = {"loss": Logistic(), "penalty": ElasticNet(0.1), "lams": lams, "chains": 1, "tol": 1e-10}
+    found = polish(RowsInMemory(as_matrix(X), y, weights), *start, **given)
+    kept = np.delete(np.arange(300), out)
+    wanted = polish(RowsInMemory(as_matrix(X[kept]), y[kept], weights[kept]), *start, **given)
+    assert found.reached.all()
+    np.testing.assert_allclose(found.w, wanted.w, rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(found.objectives, wanted.objectives, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Hinge()])
+def test_a_mean_loss_in_parts_is_that_of_all_rows(loss, monkeypatch):
+    monkeypatch.setattr(loss_term, "_NUMBERS", 7)
+    rng = np.random.default_rng(4)
+    P, y, share = rng.normal(size=(30, 2)), np.sign(rng.normal(size=(30, 2))), rng.random((30, 2))
+    term = loss_term.LossTerm(loss, y, share, P)
+    shifted = P + term.shift
+    slopes = derivative(term.twin, shifted, y)
+    assert term.true_value(P) == pytest.approx((share * value(loss, P, y)).sum(), rel=1e-14)
+    assert term.value(P) == pytest.approx((share * value(term.twin, shifted, y)).sum(), rel=1e-14)
+    assert term.dual(0.9, slopes) == pytest.approx(-(share * loss.conjugate(0.9 * slopes, y)).sum(), rel=1e-14)
+    np.testing.assert_array_equal(term.slopes(P), share * slopes)
+    np.testing.assert_array_equal(term.bends(P).h, share * curvature(term.twin, shifted, y))
+    np.testing.assert_allclose(term.far(P, np.zeros(2)), np.ptp(y, axis=0) + np.abs(P).max(0), rtol=1e-15)

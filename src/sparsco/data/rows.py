@@ -448,11 +448,23 @@ def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
                 cells[j, at + q] += h[k, q] * (x * x)
 
 
-@allocating_kernel
-def screened(indptr, indices, data, place):
-    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j]."""
-    start = np.zeros(indptr.size, np.int64)
-    columns, values = np.empty(indices.size, np.uint32), np.empty(indices.size)
+def screened(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, place: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j].
+
+    Arrays are made as long as they can become, and cut in place: memory that is not written to costs nothing.
+    """
+    start, columns, values = np.zeros(len(indptr), np.int64), np.empty(len(indices), np.uint32), np.empty(len(indices))
+    _screen(indptr, indices, data, place, start, columns, values)
+    for each in (columns, values):
+        each.resize(start[-1], refcheck=False)
+    return start, columns, values
+
+
+@kernel
+def _screen(indptr, indices, data, place, start, columns, values):
+    """Write the entries of ``screened``, and where each row starts."""
     to = U(0)
     for i in range(indptr.size - 1):
         for q in range(U(indptr[i]), U(indptr[i + 1])):
@@ -460,4 +472,3 @@ def screened(indptr, indices, data, place):
             columns[to], values[to] = at, data[q]
             to += U(at >= 0)
         start[i + 1] = to
-    return start, columns[:to].copy(), values[:to].copy()

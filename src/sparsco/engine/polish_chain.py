@@ -31,7 +31,7 @@ def solve_chain(rows: RowsInMemory, chain: list[Model], tol: float, passes: int)
             certify(rows, [model])
         return sum(len(model.working_sets) for model in chain) + 1
     look(rows, chain[:1])
-    done, held = 1, _Columns(rows)
+    done, held = 1, _Columns(rows, chain[0].sampling.curves)
     for first in range(0, len(chain), EIGHT_MODELS):
         step(f"polishing: strength {first + 1} of {len(chain)}")
         some = chain[first : first + EIGHT_MODELS]
@@ -44,8 +44,9 @@ def solve_chain(rows: RowsInMemory, chain: list[Model], tol: float, passes: int)
 class _Columns:
     """The columns that are held, and the rows in them."""
 
-    def __init__(self, rows: RowsInMemory) -> None:
-        self.all_rows, self.rows = rows, rows
+    def __init__(self, rows: RowsInMemory, curves: np.ndarray | None) -> None:
+        """Hold none of the columns at first; ``curves`` are the second derivatives of all weights in a first pass."""
+        self.all_rows, self.rows, self.curves = rows, rows, curves
         self.columns = np.empty(0, np.int64)
 
     def hold(self, columns: np.ndarray) -> None:
@@ -66,8 +67,9 @@ def _solve_some(rows: RowsInMemory, models: list[Model], held: _Columns, tol: fl
     done, columns, closer, left = 0, models[0].candidates(_SCREEN), 1.0, models
     while done < passes and left and closer >= _CLOSEST:
         held.hold(columns)
-        twins = [model.narrowed(held.columns) for model in left]
-        for twin, model in zip(_solved_in_turn(held.rows, twins, closer * tol, passes, done > 0), left, strict=True):
+        room = np.empty((len(left), 2, len(rows.matrix), 1))  # one large array costs less than many smaller ones
+        twins = [model.narrowed(held.columns, held.curves, own) for model, own in zip(left, room, strict=True)]
+        for twin, model in zip(_solved_in_turn(held.rows, twins, closer * tol, passes), left, strict=True):
             model.take_optimum(twin, held.columns, tol)
         sum_gradients(rows, left)
         done += 1
@@ -80,27 +82,27 @@ def _solve_some(rows: RowsInMemory, models: list[Model], held: _Columns, tol: fl
     return done
 
 
-def _solved_in_turn(
-    rows: RowsInMemory, chain: list[Model], tol: float, passes: int, are_near: bool = False
-) -> Iterator[Model]:
+def _solved_in_turn(rows: RowsInMemory, chain: list[Model], tol: float, passes: int) -> Iterator[Model]:
     """Solve models on the same rows, each started at the one before, and yield each when it is solved.
 
-    The first step of each needs no pass, and is taken even if the start is within the tolerance.  Models that are near
-    their optima already, or whose own start is better, only take over samples and columns, and need a pass.
+    The first step of each needs no pass, and is taken even if the start is within the tolerance.  A model whose own
+    start is better needs one.  Models that have seen a pass are near their optima already, and take over samples only.
     """
-    nonzeros = look(rows, chain[:1])
     for k, model in enumerate(chain):
-        own = model.W, model.b
-        if k:
-            model.start_at(chain[k - 1])
-            if are_near or (own[0].any() and model.objective_at(margins_of(rows.matrix, *own), own[0]) < model.best.f):
+        if model.term is None:
+            own = model.W, model.b
+            if k:
+                model.start_at(chain[k - 1])
+            if not k or (own[0].any() and model.objective_at(margins_of(rows.matrix, *own), own[0]) < model.best.f):
                 model.W, model.b = own
                 look(rows, [model])
+        elif k:
+            model.share_sample(chain[k - 1])
         for number in range(passes):
             if number and (model.is_solved(tol) or model.is_stuck):
                 break
             if model.is_confirmed:
-                take_steps(rows, [model], nonzeros, tol)
+                take_steps(rows, [model], rows.nonzeros, tol)
             look(rows, [model])
         if not model.is_confirmed:  # the last step was too long, and no pass is left to shorten it
             model.go_back()

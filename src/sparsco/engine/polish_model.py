@@ -73,6 +73,8 @@ class Model:
         self._by_sign = np.zeros((2, len(W))) if len(b) == 1 else None
         """The gradients of the rows with a slope of at most zero, and of the others."""
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
+        self.room: tuple[np.ndarray | None, np.ndarray | None] = None, None
+        """Arrays for the margins and slopes of each pass; None: every pass makes new ones."""
         self.dual: Dual | None = None
         """The slopes by which the duality gap is certified; None: they are not known yet."""
         self.term: LossTerm | None = None
@@ -134,7 +136,7 @@ class Model:
         if not parts:
             raise ValueError("polish has no rows to solve for: all of them are held out, or have a weight of zero.")
         P, slopes, *given = zip(*parts, strict=True)
-        self.P, self.slopes = np.concatenate(P), np.concatenate(slopes)
+        self.P, self.slopes = np.concatenate(P, out=self.room[0]), np.concatenate(slopes, out=self.room[1])
         if self.term is None:
             y, a = (np.concatenate(each) for each in given)
             self._rows = int(np.count_nonzero(a[:, 0]))
@@ -160,11 +162,20 @@ class Model:
         found[np.argmax(slopes.max(1))] = True
         return np.flatnonzero(found)
 
-    def narrowed(self, columns: np.ndarray) -> Model:
-        """Return the model restricted to some columns, at its present weights."""
+    def narrowed(self, columns: np.ndarray, curves: np.ndarray | None, room: np.ndarray) -> Model:
+        """Return the model restricted to some columns, at its present weights; what a pass showed holds for it, too.
+
+        ``curves`` are the second derivatives of all weights that a first pass showed.  ``room`` (2, n, 1) is for the
+        margins and slopes of its passes.
+        """
         psi, lanes = self.psi.at(columns), self.lanes
         twin = Model(self.W[columns], self.b.copy(), lanes, self.loss, psi, self.unit, self.intercept)
-        twin.has_certificate = False
+        twin.has_certificate, twin._by_sign, twin.room = False, None, (room[0], room[1])
+        twin.sampling.curves = None if curves is None else curves[np.append(columns, -1)]
+        if self.term is not None:
+            twin.term, twin.P, twin.slopes, twin.G = self.term, self.P, self.slopes, self.G[columns]
+            twin._rows, twin._loss_now = self._rows, self._loss_now
+            twin._assess(self.term)
         return twin
 
     def take_optimum(self, twin: Model, columns: np.ndarray, tol: float) -> None:
@@ -199,8 +210,8 @@ class Model:
         self.W, self.b, self.P, self.slopes, self.term = other.W, other.b, other.P, other.slopes, other.term
         self._rows, self._loss_now = other._rows, other._loss_now
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
-        self.sampling, self._by_sign = other.sampling, other._by_sign
-        self.sampling.begin(self.psi.rho != other.psi.rho)
+        self._by_sign = other._by_sign
+        self.share_sample(other)
         other.P = other.slopes = self.P[:0]
         other.dual = None
         assert self.term is not None  # the other model has been solved
@@ -208,6 +219,11 @@ class Model:
             self._steps = -self.restricted.steps
             self.restricted.psi = self.psi.at(self.chosen)
         self._assess(self.term)
+
+    def share_sample(self, other: Model) -> None:
+        """Take over the sample of another strength."""
+        self.sampling = other.sampling
+        self.sampling.begin(self.psi.rho != other.psi.rho)
 
     def objective_at(self, P: np.ndarray, W: np.ndarray) -> float:
         """Return the objective of weights with these margins."""

@@ -32,12 +32,12 @@ def look(rows: Rows, models: list[Model]) -> float:
 
 def sum_gradients(rows: Rows, models: list[Model]) -> None:
     """Make one pass that sums the gradients of up to eight models whose slopes are known."""
-    c, G, seen = np.zeros((len(models[0].P), EIGHT_MODELS)), np.zeros((len(models[0].W), EIGHT_MODELS)), 0
-    for k, model in enumerate(models):
-        c[:, k] = (model.shares() * model.slopes)[:, 0]
+    G, seen = np.zeros((len(models[0].W), EIGHT_MODELS)), 0
     for matrix, _, _ in rows.parts():
-        own = c[seen : seen + len(matrix)].reshape(-1)
-        row_sums.add_eight_gradients(matrix.indptr, matrix.indices, matrix.data, own, G.reshape(-1))
+        here, c = slice(seen, seen + len(matrix)), np.zeros((len(matrix), EIGHT_MODELS))
+        for k, model in enumerate(models):
+            np.multiply(model.shares()[here, 0], model.slopes[here, 0], out=c[:, k])
+        row_sums.add_eight_gradients(matrix.indptr, matrix.indices, matrix.data, c.reshape(-1), G.reshape(-1))
         seen += len(matrix)
     for k, model in enumerate(models):
         model.take_gradient(np.ascontiguousarray(G[:, [k]]))

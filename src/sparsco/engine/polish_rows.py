@@ -17,6 +17,8 @@ from .pilot_rows import reservoir_of
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
+_TOGETHER = 1 << 14
+"""The most rows of these: larger temporary arrays would get new memory in every pass."""
 
 
 class Part(NamedTuple):
@@ -80,10 +82,14 @@ class RowsInMemory(Rows):
         self.matrix, self.targets, self.weights = matrix, targets, weights
         self.count = len(matrix)
 
+    @property
+    def nonzeros(self) -> float:
+        """Return the mean number of nonzeros in a row, at least 1."""
+        return max(len(self.matrix.data) / max(len(self.matrix), 1), 1.0)
+
     def parts(self) -> Iterator[Part]:
         """Yield the rows of one pass, a few at a time, without copies."""
-        n, nonzeros = len(self.matrix), int(self.matrix.indptr[-1] - self.matrix.indptr[0])
-        length = max(1, n * _NONZEROS // max(nonzeros, 1))
+        n, length = len(self.matrix), max(1, min(_TOGETHER, int(_NONZEROS / self.nonzeros)))
         for start in range(0, n, length):
             stop = min(start + length, n)
             yield Part(self.matrix.part(start, stop), self.targets[start:stop], self.weights[start:stop])
@@ -164,5 +170,7 @@ def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
     """Add sum_i x_i c_i^T to G (d, m) in place."""
     if X.is_full:
         G += X.array.T @ c
+    elif c.shape[1] == 1:
+        row_sums.add_gradient(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), G[:, 0])
     else:
         G += X.to_scipy().T @ c

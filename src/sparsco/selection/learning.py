@@ -23,6 +23,8 @@ from ..estimators.parameters import suits_units, tolerance
 from ..util.threads import Threads
 
 _INT32 = np.iinfo(np.int32).max
+_FEW = 0.02
+"""The share of rows that may be left out without a copy of the others: each still costs its part of a pass."""
 USELESS_PASSES = "polish ends at the same models after one pass: leave passes at 1."
 
 
@@ -132,8 +134,15 @@ def finished(learner: LinearModel, rows: Rows | None = None) -> list[tuple[Run, 
 def polished(
     learner: LinearModel, matrix: Matrix, codes: np.ndarray, weights: np.ndarray, kept: np.ndarray
 ) -> list[tuple[Run, Answer]]:
-    """Return every run with the optima over some of the rows as its models; the rows are all there."""
-    return finished(learner, RowsInMemory(matrix.take(kept), codes[kept], weights[kept]))
+    """Return every run with the optima over some of the rows as its models; the rows are all there.
+
+    If few rows are left out, they get a weight of zero, and no row is copied.
+    """
+    if len(kept) < (1.0 - _FEW) * len(matrix):
+        return finished(learner, RowsInMemory(matrix.take(kept), codes[kept], weights[kept]))
+    own = np.zeros_like(weights)
+    own[kept] = weights[kept]
+    return finished(learner, RowsInMemory(matrix, codes, own))
 
 
 def solved(learner: LinearModel, ends: list[tuple[Run, Answer]], polished_rows: int = 0) -> list[Converted]:

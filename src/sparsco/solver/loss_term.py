@@ -7,6 +7,8 @@ The multipliers converge to slopes of the loss itself, for any width, so widths 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,8 @@ from .smoothing import envelope
 
 _FIRST_WIDTH = 0.1
 _NARROWER = 0.25
+_NUMBERS = 1 << 14
+"""The numbers that are processed together: temporary arrays of that size stay in a cache, and cost no new memory."""
 _LEAST = 1e-6
 """The share of the loss at zero margins below which an objective counts as zero."""
 
@@ -42,7 +46,7 @@ class LossTerm:
         """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
         self.loss, self.y, self.share = loss, y, share
         self.has_kinks = not loss.curved
-        self.least = _LEAST * abs(float((share * value(loss, 0.0 * P, y)).sum())) + 1e-300
+        self.least = _LEAST * abs(self.true_value(np.zeros_like(P))) + 1e-300
         """The least objective that gaps are compared with."""
         self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
         self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
@@ -60,22 +64,19 @@ class LossTerm:
 
     def value(self, P: np.ndarray) -> float:
         """Return the mean loss; of a loss with kinks, its envelope."""
-        with np.errstate(over="ignore"):
-            return float((self.share * value(self.twin, P + self.shift, self.y)).sum())
+        return self._sum(lambda here: value(self.twin, self._shifted(P, here), self.y[here]))
 
     def true_value(self, P: np.ndarray) -> float:
         """Return the mean of the loss itself."""
-        with np.errstate(over="ignore"):
-            return float((self.share * value(self.loss, P, self.y)).sum())
+        return self._sum(lambda here: value(self.loss, P[here], self.y[here]))
 
     def raw_slopes(self, P: np.ndarray) -> np.ndarray:
         """Return the derivatives of each example's loss in its margins."""
-        with np.errstate(over="ignore"):
-            return derivative(self.twin, P + self.shift, self.y)
+        return self._each(lambda here: derivative(self.twin, self._shifted(P, here), self.y[here]))
 
     def slopes(self, P: np.ndarray) -> np.ndarray:
         """Return the derivatives of the mean loss in the margins."""
-        return self.share * self.raw_slopes(P)
+        return self._each(lambda here: self.share[here] * derivative(self.twin, self._shifted(P, here), self.y[here]))
 
     def bends(self, P: np.ndarray, floor: float = 0.0) -> Bends:
         """Return the second derivatives in the margins, raised to a floor."""
@@ -84,14 +85,44 @@ class LossTerm:
             s = self.loss.shares(P, self.y)
             bound = np.where(s.max(1, keepdims=True) > 0.5, 2.0 * s * (1.0 - s), s)
             return Bends(self.share * (s + least), self.share * s, s, self.share * (bound + least))
-        with np.errstate(over="ignore"):
-            h = self.share * np.maximum(curvature(self.twin, P + self.shift, self.y), least)
+        h = self._each(
+            lambda here: (
+                self.share[here] * np.maximum(curvature(self.twin, self._shifted(P, here), self.y[here]), least)
+            )
+        )
         return Bends(h, None, None, h)
 
     def far(self, P: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return how far each intercept b may be from its optimum, about; a shift of all targets changes nothing."""
-        return spread_of(self.y) + np.abs(P - b).max(0)
+        return self._spread + np.maximum(P.max(0) - b, b - P.min(0))
+
+    @cached_property
+    def _spread(self) -> np.ndarray:
+        return spread_of(self.y)
+
+    def _shifted(self, P: np.ndarray, here: slice) -> np.ndarray:
+        """Return some of the margins, shifted by the multipliers."""
+        return P[here] + self.shift[here] if self.has_kinks else P[here]
+
+    def _sum(self, losses: Callable[[slice], np.ndarray]) -> float:
+        """Return the sum of the losses of some rows at a time, times their shares."""
+        with np.errstate(over="ignore"):
+            return float(sum((self.share[here] * losses(here)).sum() for here in self._parts()))
+
+    def _each(self, numbers: Callable[[slice], np.ndarray]) -> np.ndarray:
+        """Return the numbers of all rows, computed for some rows at a time."""
+        out = np.empty(self.share.shape)
+        with np.errstate(over="ignore"):
+            for here in self._parts():
+                out[here] = numbers(here)
+        return out
+
+    def _parts(self) -> Iterator[slice]:
+        """Yield some rows at a time."""
+        n, m = self.share.shape
+        length = max(1, _NUMBERS // m)
+        return (slice(begin, begin + length) for begin in range(0, n, length))
 
     def dual(self, scale: float, slopes: np.ndarray) -> float:
         """Return the part of the dual objective that belongs to the loss, for slopes times a scale."""
-        return -float((self.share * self.loss.conjugate(scale * slopes, self.y)).sum())
+        return -self._sum(lambda here: self.loss.conjugate(scale * slopes[here], self.y[here]))
