@@ -254,6 +254,18 @@ They are the part of z that a touch keeps, w, q, n, 1 / (q n) and eta before the
 
 
 @inlined
+def _remember(wide, watch, space, o, rest, w, q, n, eta):
+    """Write what the second loop needs of a block to scratch."""
+    size = U(width(wide))
+    store(wide, space, o + size * _REST, rest)
+    store(wide, space, o + size * _W, w)
+    store(wide, space, o + size * _Q, q)
+    store(wide, space, o + size * _N, n)
+    if n_sums(watch) > 0:
+        store(wide, space, o + size * _OLD_ETA, eta)
+
+
+@inlined
 def _add_to_sums(wide, cell, indices, p, left, more):
     """Add numbers to the sums of iterates of a block's features, of which those after the first ``left`` are copies."""
     for f in range(minimum(U(width(wide)), U(left))):
@@ -328,12 +340,8 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                         _add_to_sums(wide, cell, indices, p, left, more)
                     w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
             s = s + w * x_once
-            store(wide, space, o + size * _REST, kept(rule, z, v))
-            store(wide, space, o + size * _W, w)
-            store(wide, space, o + size * _Q, q)
-            store(wide, space, o + size * _N, n)
+            _remember(wide, watch, space, o, kept(rule, z, v), w, q, n, eta)
             if sums > 0:
-                store(wide, space, o + size * _OLD_ETA, eta)
                 died = (eta > 0.0) & (v == 0.0) & (z != 0.0)
                 if any_lane(died):
                     _close_block(pace, wide, table, cell, indices, p, left, died, z, eta, lam, origin, r)
