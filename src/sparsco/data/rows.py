@@ -209,26 +209,39 @@ def check_numbers(data: np.ndarray, name: str) -> None:
 
 @kernel
 def _inspect(indptr, indices, data, largest, d):
-    """Return four counts from one read of the rows.
+    """Return four counts from a few reads of the rows.
 
     They are the rows that neither ascend nor descend, the zeros, and the numbers that are too large.  The last is the
-    rows that begin or end outside of d columns.
+    rows that begin or end outside of d columns.  Loops over all entries, whatever their rows, need no branches.
     """
-    unordered, zeros, wild, outside, one = 0, 0, 0, 0, U(1)
+    unordered, zeros, wild, outside, falls, one = 0, 0, 0, 0, 0, U(1)
+    begin, end = U(indptr[0]), U(indptr[-1])
+    for p in range(begin, end):
+        zeros += data[p] == 0.0
+        wild += not abs(data[p]) <= largest
+    for p in range(begin + one, end):
+        falls += indices[p] <= indices[p - one]
     for i in range(indptr.size - 1):
         start, stop = U(indptr[U(i)]), U(indptr[U(i + 1)])
-        up, down = one, one
-        for p in range(start, stop):
-            zeros += data[p] == 0.0
-            wild += not abs(data[p]) <= largest
-        for p in range(start + one, stop):
-            up += U(indices[p] > indices[p - one])
-            down += U(indices[p] < indices[p - one])
         if stop > start:
             first, last = indices[start], indices[stop - one]
             outside += (first < 0) | (last < 0) | (first >= d) | (last >= d)
-            unordered += (up < stop - start) & (down < stop - start)
+            falls -= start > begin and first <= indices[start - one]
+    if falls > 0:
+        for i in range(indptr.size - 1):
+            unordered += _is_unordered(indices, U(indptr[U(i)]), U(indptr[U(i + 1)]))
     return unordered, zeros, wild, outside
+
+
+@inlined
+def _is_unordered(indices, start, stop):
+    """Return whether some indices neither ascend nor descend."""
+    one = U(1)
+    up, down = one, one
+    for p in range(start + one, stop):
+        up += U(indices[p] > indices[p - one])
+        down += U(indices[p] < indices[p - one])
+    return (stop > start) & (up < stop - start) & (down < stop - start)
 
 
 @kernel
