@@ -59,7 +59,9 @@ def one(X: csr_matrix, y: np.ndarray, optimizer: Any, conversion: Any) -> Callab
 
 def path(X: csr_matrix, y: np.ndarray, **settings: Any) -> Callable[[], Any]:
     """32 strengths from a grid, validated and chosen."""
-    return lambda: SparsePath(SparseClassifier(**MODEL, standardize=False), n_alphas=32, eps=0.01, **settings).fit(X, y).model_
+    return lambda: (
+        SparsePath(SparseClassifier(**MODEL, standardize=False), n_alphas=32, eps=0.01, **settings).fit(X, y).model_
+    )
 
 
 def in_digits(X: csr_matrix, y: np.ndarray, optimizer: Any) -> float:

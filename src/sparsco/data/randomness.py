@@ -64,6 +64,12 @@ def draw(key: Any, numbers: Any) -> Any:
     return _mix(numbers * np.uint64(_GOLDEN) + key)
 
 
+@inlined
+def number_of(bits: Any) -> Any:
+    """Return 64 random bits as a float64 in [0, 1)."""
+    return (bits >> np.uint64(11)) * 2.0**-53
+
+
 def bits(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
     """Return 64 random bits for each row number, as uint64."""
     return draw(key(seed, purpose), np.asarray(numbers, dtype=np.int64).astype(np.uint64))
@@ -71,7 +77,7 @@ def bits(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
 
 def uniform(seed: int, purpose: int, numbers: ArrayLike) -> np.ndarray:
     """Return a float64 in [0, 1) for each number."""
-    return (bits(seed, purpose, numbers) >> np.uint64(11)) * 2.0**-53
+    return number_of(bits(seed, purpose, numbers))
 
 
 def seed_of(random_state: Any) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..jit.lanes import EIGHT, load, store
+from .randomness import draw, number_of
 
 
 @allocating_kernel
@@ -54,6 +55,17 @@ def add_gradient_by_sign(indptr, indices, data, c, g):
 
 
 @kernel
+def add_first_sums(indptr, indices, data, c, h, g, squares):
+    """Add what ``add_gradient_by_sign`` and ``add_squares`` do, in one read of the rows."""
+    for i in range(c.size):
+        ci, hi, k = c[i], h[i], U(c[i] > 0.0)
+        for q in range(U(indptr[i]), U(indptr[i + 1])):
+            j, x = U(indices[q]), data[q]
+            g[k, j] += ci * x
+            squares[j] += hi * x * x
+
+
+@kernel
 def add_full_gradient_by_sign(x, c, g):
     """Add what ``add_gradient_by_sign`` does, for rows x (n, d) without zeros."""
     for i in range(U(c.size)):
@@ -79,6 +91,26 @@ def add_squares(indptr, indices, data, h, out):
         hi = h[i]
         for q in range(U(indptr[i]), U(indptr[i + 1])):
             out[U(indices[q])] += hi * data[q] * data[q]
+
+
+@allocating_kernel
+def drawn_rows(importance, count, seed):
+    """Return the numbers of rows, drawn out of ``count`` parts of equal importance, and the factors of each."""
+    total, running, taken, size = 0.0, 0.0, 0, 0
+    for i in range(importance.size):
+        total += importance[i]
+    numbers, factors = np.empty(count, np.int64), np.empty(count)
+    part = total / count
+    at = part * number_of(draw(seed, U(0)))
+    for i in range(importance.size):
+        running, times = running + importance[i], 0
+        while taken < count and (at < running or i == importance.size - 1):
+            times, taken = times + 1, taken + 1
+            at = part * (taken + number_of(draw(seed, U(taken))))
+        if times > 0:
+            numbers[size], factors[size] = i, times * part / importance[i]
+            size += 1
+    return numbers[:size], factors[:size]
 
 
 def largest_eigenvalue(indptr, indices, data, d, h, intercept=False):

@@ -17,6 +17,9 @@ from ..solver.units import column_sums
 WIDE_ROWS = 40_000_000
 """The nonzeros up to which all pilot rows belong to the sample of a choice."""
 
+SAMPLED = 1_000_000
+"""The nonzeros of a sample, if nothing else is asked for; an empty row counts as one."""
+
 
 class PilotRows(NamedTuple):
     """The first rows of a stream: as they came, and as the models of a run see them."""
@@ -69,7 +72,7 @@ class PilotRows(NamedTuple):
         return reached > 1e3 * zero > 0.0
 
 
-def reservoir_of(run: Any, max_nonzeros: int = 1_000_000, max_guard: int = 2_000) -> Reservoir:
+def reservoir_of(run: Any, max_nonzeros: int = SAMPLED, max_guard: int = 2_000) -> Reservoir:
     """Return a reservoir for the rows of a run, without rows."""
     kind = target_type(run.problem.loss)
     return new_reservoir(run.half_life, run.seed, run.columns_to_keep, max_nonzeros, max_guard, kind=kind)

@@ -27,6 +27,7 @@ from .polish_groups import solve_groups
 from .polish_model import Model
 from .polish_passes import certify, look, take_steps
 from .polish_rows import Rows, RowsInMemory
+from .polish_small import come_near, has_own_start
 from .run import Run
 
 TOLERANCE = 1e-4
@@ -82,6 +83,7 @@ def polish(
     tol: float = TOLERANCE,
     passes: int | None = None,
     chains: int = 0,
+    is_from_zero: bool = False,
 ) -> Polished:
     """Return the minimum of phi for each model, from a start w (d, m), b (m,), until violations are at most tol * lam.
 
@@ -89,12 +91,15 @@ def polish(
     computed; if it was too small, ``gaps`` exceed the tolerance.  With ``chains`` above 0, models q, q + chains,
     q + 2 chains and so on have the targets q, and each is started at the optimum of the next larger strength, or at its
     own start if that has features and is better; rows must be in memory.  Otherwise all models share the reads.
+    ``is_from_zero``: models of rows in memory find their own starts on samples of the rows (``polish_small``).
     """
     passes = passes or PASSES
     models, done = _models(w, b, loss, penalty, lams, rhos, chains, intercept), 0
     ordered = [sorted(models[q::chains], key=lambda model: -model.unit) for q in range(chains)]
     if isinstance(rows, RowsInMemory):
         done = sum(solve_groups(rows, chain, tol) for chain in ordered or [[model] for model in models])
+        if is_from_zero and not chains:
+            done = max(come_near(rows, model, tol, passes) for model in models)
     open_models = [model for model in models if not model.is_reached(tol)]
     if chains and open_models:
         assert isinstance(rows, RowsInMemory)
@@ -209,6 +214,7 @@ def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) ->
                 intercept=problem.intercept,
                 tol=tol,
                 chains=chains,
+                is_from_zero=isinstance(rows, RowsInMemory) and has_own_start(rows.matrix, problem),
             )
         )
     for each in found:

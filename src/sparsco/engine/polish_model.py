@@ -111,9 +111,13 @@ class Model:
         X, y, a = part.matrix, part.targets[:, self.lanes], part.weights[:, self.lanes]
         P = margins_of(X, self.W, self.b)
         slopes = self._slopes(P, y, seen)
-        self._add_gradients(X, a * slopes)
         if self.term is None and self.sampling.serves and not X.is_full:
-            self.sampling.add_curves(X, a * own_curvatures(self.loss, P, y))
+            h = a * own_curvatures(self.loss, P, y)
+            if self._by_sign is not None:
+                self.sampling.add_first_sums(X, a * slopes, h, self._by_sign)
+                return P, slopes, y, a
+            self.sampling.add_curves(X, h)
+        self._add_gradients(X, a * slopes)
         return P, slopes, y, a
 
     def _add_gradients(self, X: Matrix, c: np.ndarray) -> None:
@@ -361,6 +365,12 @@ class Model:
         accuracy = max(0.01 * self.violation, 0.1 * self.share * tol * self._unit())
         self.W, db = self.sampling.step(self._point(), self.P, self.psi, accuracy)
         self.b, self._steps = self.b + db, self._steps + 1
+
+    def move_to(self, w: np.ndarray, b: float) -> None:
+        """Go to the weights (d,) and the intercept of the minimum over a sample; a pass must follow."""
+        if self.term is not None:
+            self.working_sets.append(int(np.count_nonzero((self.W[:, 0] != 0.0) | (w != 0.0))))
+        self.W, self.b, self._steps = w[:, None], np.array([b]), self._steps + 1
 
     # ---- a solution on all rows in memory --------------------------------------------------------------------------
 

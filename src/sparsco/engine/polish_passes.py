@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data import row_sums
-from ..data.randomness import Purpose, uniform
+from ..data.randomness import Purpose, key
 from ..util.blas import one_blas_thread
 from .polish_model import Model
 from .polish_rows import Rows, add_gradients
@@ -71,11 +71,7 @@ def drawn(importance: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     n = len(importance)
     if count >= n:
         return np.arange(n), np.ones(n)
-    sums = np.cumsum(importance)
-    part = sums[-1] / count
-    at = (np.arange(count) + uniform(0, Purpose.SAMPLE, np.arange(count))) * part
-    numbers, times = np.unique(np.minimum(np.searchsorted(sums, at, side="right"), n - 1), return_counts=True)
-    return numbers, times * part / importance[numbers]
+    return row_sums.drawn_rows(importance, count, key(0, Purpose.SAMPLE)[0])
 
 
 def copy_rows(rows: Rows, models: list[Model]) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..data import row_sums
 from ..data.rows import Matrix, margins, stack
-from .pilot_rows import reservoir_of
 
 _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
@@ -36,9 +35,7 @@ def sample_rows(run: Any, part: Part, is_first: bool) -> None:
     """
     if run.sample_nonzeros(run.conversion) or run.conversion.joins_runs:
         return
-    if is_first:
-        run.polished_rows = reservoir_of(run)
-    run.offer(run.polished_rows, part.matrix, part.targets, part.weights, np.flatnonzero(part.weights))
+    run.keep_polished(*part, is_first)
 
 
 Encode = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -58,13 +58,21 @@ class Sampling:
 
     def add_curves(self, X: Matrix, h: np.ndarray) -> None:
         """Add sum_i h_i x_i^2 to the second derivatives, and the curvatures (n, m) to their sum."""
-        d, m = X.d, h.shape[1]
+        curves = self._curves_of(X.d, h)
+        for q in range(h.shape[1]):
+            row_sums.add_squares(X.indptr, X.indices, X.data, np.ascontiguousarray(h[:, q]), curves[:-1, q])
+
+    def add_first_sums(self, X: Matrix, c: np.ndarray, h: np.ndarray, by_sign: np.ndarray) -> None:
+        """Add the gradient by the sign of the slopes c (n, 1), and what ``add_curves`` does, for one output."""
+        curves = self._curves_of(X.d, h)
+        row_sums.add_first_sums(*X[:3], c.reshape(-1), h.reshape(-1), by_sign, curves[:-1, 0])
+
+    def _curves_of(self, d: int, h: np.ndarray) -> np.ndarray:
+        """Return the sums for d weights and the curvatures, to which those of some rows are added."""
         if self.curves is None:
-            self.curves = np.zeros((d + 1, m), order="F")
-        for q in range(m):
-            own = np.ascontiguousarray(h[:, q])
-            row_sums.add_squares(X.indptr, X.indices, X.data, own, self.curves[:-1, q])
+            self.curves = np.zeros((d + 1, h.shape[1]), order="F")
         self.curves[-1] += h.sum(0)
+        return self.curves
 
     def end_first_pass(self) -> None:
         """Divide the second derivatives by the sum of curvatures."""

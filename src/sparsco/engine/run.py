@@ -61,7 +61,6 @@ class Run(KeepsRows, Elsewhere):
     """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
     is_start = False
     """Whether the answer is no model, but the start of a polish."""
-    polished_rows: Reservoir | None = None  # a sample of the rows of a polish, where the conversion needs none
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
     half_life: float | None = None

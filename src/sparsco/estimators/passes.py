@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix, check_numbers
+from ..engine.polish_small import has_own_start
 from ..engine.run import Run
 from ..offsets import numbers_of
 from ..penalties import GroupL1
@@ -36,6 +37,8 @@ def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem:
     without features.
     """
     penalty = problem.penalty
+    if has_own_start(matrix, problem):
+        return rows[:: max(len(rows) // _FEW, 1)]
     if isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)

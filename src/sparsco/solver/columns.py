@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import U, allocating_kernel, kernel
+from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 
 
 class ByColumn(NamedTuple):
@@ -67,19 +67,24 @@ def by_column(
     return ByColumn(*_by_column(indptr, indices, data, np.asarray(order, np.int64), place, d), len(order))
 
 
+@inlined
+def dot_column(first, rows, x, c, j):
+    """Return the sum over the rows of c_i x_ij, by two sums that do not wait for each other."""
+    s, other, p, stop = 0.0, 0.0, U(first[U(j)]), U(first[U(j) + U(1)])
+    while p + U(1) < stop:
+        s += x[p] * c[rows[p]]
+        other += x[p + U(1)] * c[rows[p + U(1)]]
+        p += U(2)
+    if p < stop:
+        s += x[p] * c[rows[p]]
+    return s + other
+
+
 @kernel
 def gradient(first, rows, x, c, g):
     """Write the sum over the rows of c_i x_ij into g_j, for every column."""
     for j in range(g.size):
-        s, other = 0.0, 0.0
-        p, stop = U(first[j]), U(first[j + 1])
-        while p + U(1) < stop:
-            s += x[p] * c[rows[p]]
-            other += x[p + U(1)] * c[rows[p + U(1)]]
-            p += U(2)
-        if p < stop:
-            s += x[p] * c[rows[p]]
-        g[j] = s + other
+        g[j] = dot_column(first, rows, x, c, j)
 
 
 @kernel

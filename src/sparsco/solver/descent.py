@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
+from .columns import dot_column
 
 SWEEPS = 100
 """The most sweeps over the weights of a model."""
@@ -26,8 +27,8 @@ SLOW, FAR = 0.3, 30.0
 step lowers it by this many times what the last step may."""
 
 
-@kernel
-def descend(
+@inlined
+def sweep_columns(
     first,
     rows,
     x,
@@ -84,15 +85,7 @@ def descend(
             j, M = U(chosen[a]), curve[a]
             if M <= 0.0:
                 continue
-            begin, stop = U(first[j]), U(first[j + U(1)])
-            s, other, p = ridge[a] * w[j] + slope[a] + db * mean[a], 0.0, begin
-            while p + U(1) < stop:
-                s += x[p] * u[rows[p]]
-                other += x[p + U(1)] * u[rows[p + U(1)]]
-                p += U(2)
-            if p < stop:
-                s += x[p] * u[rows[p]]
-            v = M * w[j] - (s + other)
+            v = M * w[j] - (ridge[a] * w[j] + slope[a] + db * mean[a] + dot_column(first, rows, x, u, j))
             new = min(max((v - min(max(v, -pen[a]), pen[a])) / M, low[a]), high[a])
             move = new - w[j]
             if move != 0.0:
@@ -100,7 +93,7 @@ def descend(
                 change += move * move * M
                 if moves_b:
                     db -= move * mean[a] / total_h
-                for p in range(begin, stop):
+                for p in range(U(first[j]), U(first[j + U(1)])):
                     i = rows[p]
                     u[i] += h[i] * x[p] * move
             if new != 0.0:
@@ -112,6 +105,54 @@ def descend(
         if change <= max(share * at_first, least):
             break
     return db, sweeps
+
+
+@kernel
+def descend(
+    first,
+    rows,
+    x,
+    u,
+    h,
+    w,
+    pen,
+    ridge,
+    slope,
+    low,
+    high,
+    slope_b,
+    chosen,
+    curve,
+    mean,
+    active,
+    share,
+    least,
+    max_sweeps,
+    moves_b,
+):
+    """Minimise the model of ``sweep_columns``; return db and the number of sweeps."""
+    return sweep_columns(
+        first,
+        rows,
+        x,
+        u,
+        h,
+        w,
+        pen,
+        ridge,
+        slope,
+        low,
+        high,
+        slope_b,
+        chosen,
+        curve,
+        mean,
+        active,
+        share,
+        least,
+        max_sweeps,
+        moves_b,
+    )
 
 
 @inlined

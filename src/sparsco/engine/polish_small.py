@@ -1,0 +1,150 @@
+"""The polish of one model on few rows in memory, as long as it is far from its optimum.
+
+A start is found on a sample of the rows.  After each pass over all rows another sample is drawn, and its minimum is
+corrected by the gradient of the pass (``solver.corrected``).  One such step comes from far as near as several steps by
+second derivatives, which do not see how the loss bends on the way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.rows import Matrix
+from ..penalties import ElasticNet, WeightedElasticNet
+from ..penalties.auto import AutoElasticNet
+from ..problem.state import Problem
+from ..solver.block_descent import curvatures
+from ..solver.columns import by_column, gradient
+from ..solver.corrected import LEAST_CURVATURE, SERVED, corrected_minimum
+from .polish_model import Model
+from .polish_passes import certify, drawn, look
+from .polish_rows import RowsInMemory
+
+_SMALL = 1 << 20
+"""The nonzeros up to which a start is found here; on more rows a pass of an optimizer finds a better one."""
+_WHOLE = 1 << 16
+"""The nonzeros up to which the first sample has all rows: a further pass over them would take longer than that."""
+_LEAST, _SHARE, _PER_WEIGHT = 1000, 10, 24
+"""The rows of a sample: at least so many, one in so many, and so many for each weight that moves."""
+_EVEN = 0.1
+"""The share of the importance of a row that does not depend on its loss."""
+_FAST = 0.1
+"""The share of the expected fall of the step before, up to which another step by a corrected sample follows."""
+
+
+def has_own_start(matrix: Matrix, problem: Problem) -> bool:
+    """Return whether models are started here: few rows, single weights without bounds, a loss with a kernel."""
+    if len(matrix.data) > _SMALL or problem.lams is not None or type(problem.loss) not in SERVED:
+        return False
+    return isinstance(problem.penalty, ElasticNet | WeightedElasticNet | AutoElasticNet)
+
+
+def come_near(rows: RowsInMemory, model: Model, tol: float, passes: int) -> int:
+    """Move a model from zero towards its optimum, as long as steps are fast; return the number of passes.
+
+    It ends at a point that a pass has certified, or at one that no pass has seen, unless all passes are done.
+    """
+    if model.by_gap:
+        return 0
+    sample, last, done = _start(rows, model), np.inf, 0
+    while True:
+        look(rows, [model])
+        done += 1
+        if model.is_solved(tol):
+            certify(rows, [model])
+            return done
+        if not model.is_confirmed:
+            model.go_back()
+        if not model.is_confirmed or done == passes:
+            return done
+        if not sample.is_whole:
+            sample = _Sample(rows, model, *_by_slopes(model))
+        expected = sample.step(model)
+        if not expected < _FAST * last:
+            model.gap = np.inf
+            return done
+        last = expected
+
+
+def _start(rows: RowsInMemory, model: Model) -> _Sample:
+    """Move a model to about the minimum over a sample; return the sample.
+
+    If more weights are found than few rows can decide, a larger sample follows.
+    """
+    model.W, model.b = np.zeros_like(model.W), np.zeros_like(model.b)
+    n = len(rows.matrix)
+    count = n if len(rows.matrix.data) <= _WHOLE else min(n, _LEAST)
+    while True:
+        sample = _Sample(rows, model, *_by_class(rows.targets[:, model.lanes.start], count, model.loss.classifies))
+        sample.step(model)
+        wanted = _PER_WEIGHT * int(np.count_nonzero(model.W))
+        if sample.is_whole or wanted <= 2 * len(sample.y):
+            return sample
+        count = min(n, wanted)
+
+
+def _by_class(y: np.ndarray, count: int, classifies: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of about ``count`` rows, evenly spaced, and the factors by which they stand for others.
+
+    Half of them are of either class, as far as there are so many.
+
+    >>> _by_class(np.array([1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0]), 4, True)
+    (array([0, 1, 4]), array([1., 3., 3.]))
+    """
+    if count >= len(y):
+        return np.arange(len(y)), np.ones(len(y))
+    parts = [np.flatnonzero(y > 0.0), np.flatnonzero(y <= 0.0)] if classifies else [np.arange(len(y))]
+    taken = [part[:: max(len(part) * len(parts) // count, 1)] for part in parts]
+    factors = [np.full(len(some), len(part) / max(len(some), 1)) for part, some in zip(parts, taken, strict=True)]
+    return np.concatenate(taken), np.concatenate(factors)
+
+
+def _by_slopes(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers of some rows, drawn by the slopes of their losses, and the factors of each."""
+    n, moving = len(model.P), int(np.count_nonzero(model.violations))
+    size = np.abs(model.shares() * model.slopes)[:, 0]
+    importance = _EVEN + (1.0 - _EVEN) * size / max(float(size.mean()), 1e-300)
+    return drawn(importance, min(n, max(_LEAST, n // _SHARE, _PER_WEIGHT * moving)))
+
+
+class _Sample:
+    """Some rows of a model, stored by column."""
+
+    def __init__(self, rows: RowsInMemory, model: Model, numbers: np.ndarray, factors: np.ndarray) -> None:
+        """Take the rows with these numbers, and the factors by which they stand for others."""
+        X, lane = rows.matrix, model.lanes.start
+        self.numbers, self.factors, self.is_whole = numbers, factors, len(numbers) == len(X)
+        self.columns = by_column(*X[:3], numbers, np.arange(X.d), X.d)[:3]
+        weights = rows.weights[:, lane]
+        self.y, self.share = rows.targets[numbers, lane], weights[numbers] * factors / np.count_nonzero(weights)
+
+    def step(self, model: Model) -> float:
+        """Move a model to about the minimum over the sample; return the fall that is expected of the first step.
+
+        The minimum is corrected by the last pass over all rows, if there was one.
+        """
+        psi, loss, w = model.psi, model.loss, model.W[:, 0].copy()
+        tilt, tilt_b, ridge = np.zeros(len(w)), 0.0, np.full(len(w), psi.rho)
+        if model.term is not None and not self.is_whole:
+            c = self.share * model.slopes[self.numbers, 0]
+            gradient(*self.columns, c, tilt)
+            lacks = self._lacks(model)
+            tilt, tilt_b = model.G[:, 0] - tilt - lacks * w, float(model.slopes_b[0]) - float(c.sum())
+            ridge += lacks
+        point = tilt, tilt_b, w, float(model.b[0])
+        args = self.y, self.share, loss, psi.l1, ridge, *point, model.intercept, LEAST_CURVATURE * loss.smoothness
+        b, expected = corrected_minimum(*self.columns, *args)
+        model.move_to(w, b)
+        return expected
+
+    def _lacks(self, model: Model) -> np.ndarray:
+        """Return by how much the second derivatives of each weight are larger over all rows than over the sample.
+
+        Columns with few entries may have none in the sample, and would move without a bound.
+        """
+        assert model.term is not None
+        h, curves = model.term.bends(model.P).h[:, 0], model.sampling.curves
+        if curves is None:
+            return np.zeros(len(model.W))
+        own = curvatures(*self.columns, (h[self.numbers] * self.factors)[:, None])[:, 0]
+        return np.maximum(curves[:-1, 0] * float(h.sum()) - own, 0.0)
