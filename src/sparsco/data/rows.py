@@ -211,43 +211,61 @@ def check_numbers(data: np.ndarray, name: str) -> None:
         raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
 
 
+_TOGETHER = 8
+"""The number of rows that are inspected together: loops over their entries need no branch for the end of a row."""
+
+
 @kernel
 def _inspect(indptr, indices, data, largest, d, last, copy):
     """Return five counts from one read of the rows: unordered rows, zeros, values too large, outside, repeated.
 
     An unordered row neither ascends nor descends.  Its entries outside of d columns and those with a column that the
     row had before are counted, if ``last`` has a zero for each column.  It gets the number of a column's last such row,
-    from 1.  Of other rows, those that begin or end outside are counted.  Indices are copied if ``copy`` has room.
+    from 1.  Rows that begin or end outside are counted, too.  Indices are copied if ``copy`` has room.
     """
-    unordered, zeros, wild, outside, repeated, one, columns = 0, 0, 0, 0, 0, U(1), U(last.size)
-    for i in range(U(indptr.size) - one):
-        start, stop = U(indptr[i]), U(indptr[i + one])
-        for p in range(start, stop, U(8)):  # a CPU alone asks for too little at a time
+    unordered, zeros, wild, outside, repeated, one, n = 0, 0, 0, 0, 0, U(1), U(indptr.size) - U(1)
+    for row in range(U(0), n, U(_TOGETHER)):
+        behind = min(row + U(_TOGETHER), n)
+        begin, end, falls = U(indptr[row]), U(indptr[behind]), 0
+        for p in range(begin, end, U(8)):  # a CPU alone asks for too little at a time
             prefetch(data, p + _AHEAD)
             prefetch(indices, p + _AHEAD)
-        up, down = one, one
-        for p in range(start, stop):
+        for p in range(begin, end):
             zeros += data[p] == 0.0
             wild += not abs(data[p]) <= largest
-        for p in range(start + one, stop):
-            up += U(indices[p] > indices[p - one])
-            down += U(indices[p] < indices[p - one])
-        if copy.size > 0:
-            for p in range(start, stop):
-                copy[p] = indices[p]
-        if (up < stop - start) & (down < stop - start):
-            unordered += 1
-            for p in range(start, stop if columns > U(0) else start):
-                j = U(indices[p])  # a negative one is huge
-                if j < columns:
-                    repeated += U(last[j]) == i + one
-                    last[j] = i + one
-                else:
-                    outside += 1
-        elif stop > start:
-            first, final = indices[start], indices[stop - one]
-            outside += (first < 0) | (final < 0) | (first >= d) | (final >= d)
+        for p in range(begin + one, end):
+            falls += indices[p] <= indices[p - one]
+        for p in range(begin, end if copy.size > 0 else begin):
+            copy[p] = indices[p]
+        for i in range(row, behind):
+            start, stop = U(indptr[i]), U(indptr[i + one])
+            if stop > start:
+                first, final = indices[start], indices[stop - one]
+                outside += (first < 0) | (final < 0) | (first >= d) | (final >= d)
+                falls -= (start > begin) and (first <= indices[start - one])
+        for i in range(row, behind if falls > 0 else row):
+            start, stop = U(indptr[i]), U(indptr[i + one])
+            if _is_unordered(indices, start, stop):
+                unordered += 1
+                for p in range(start, stop if last.size > 0 else start):
+                    j = U(indices[p])  # a negative one is huge
+                    if j < U(last.size):
+                        repeated += U(last[j]) == i + one
+                        last[j] = i + one
+                    else:
+                        outside += 1
     return unordered, zeros, wild, outside, repeated
+
+
+@inlined
+def _is_unordered(indices, start, stop):
+    """Return whether the indices of a row neither ascend nor descend."""
+    one = U(1)
+    up, down = one, one
+    for p in range(start + one, stop):
+        up += U(indices[p] > indices[p - one])
+        down += U(indices[p] < indices[p - one])
+    return (up < stop - start) & (down < stop - start)
 
 
 @kernel

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
-from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, longest_row, stack
 from ..parts.compatibility import forgetting_reason, metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
