@@ -19,9 +19,6 @@ PAGES = {
     page.name: page
     for page in (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md")))
 }
-ON_PAPERS = {"reproduce.md"}
-"""Pages whose commands take minutes to hours: tests/reproduce runs every one of their tables in miniature."""
-
 ELSEWHERE = re.compile(r"^sparsco (reproduce|bench|datasets) |--dask|--follow|part-\*")
 """Commands in prose that take long, or need a cluster or a log that grows: these have tests of their own."""
 MENTION = re.compile(r"\b[A-Z]{2,}\b| [A-Z]\b|…|\.\.\.")
@@ -44,7 +41,7 @@ def has_something_to_run(page: Path) -> bool:
     [
         pytest.param(name, marks=[pytest.mark.long] if name in ("follow.md", "tutorial.md") else [])
         for name, page in PAGES.items()
-        if name not in ON_PAPERS and has_something_to_run(page)
+        if has_something_to_run(page)
     ],
 )
 def test_a_page_runs_as_it_stands(name, tmp_path):
@@ -78,9 +75,9 @@ CLAIMS = {"tutorial.md": claims_of_the_tutorial, "follow.md": claims_of_growing_
 def test_every_block_is_run_or_a_remark_says_why_not():
     for name, page in PAGES.items():
         before = None
-        for block in blocks(page) if name not in ON_PAPERS else ():
+        for block in blocks(page):
             is_output = block.language == "text" and before == "sh"
-            is_run = block.language in ("sh", "console", "python") or is_output or block.is_doctest
+            is_run = block.language in ("sh", "console", "python", "toml") or is_output or block.is_doctest
             assert is_run or block.is_directive or block.remark == "not run", f"{name}, line {block.line}"
             before = block.language
 

@@ -4,6 +4,7 @@ A block is run by its language:
 
 - ``sh``: commands.  A ``text`` block behind it is their output.
 - ``console``: commands behind ``$``, each followed by its output.  ``$ cat FILE`` makes a file that is not there.
+- ``toml``: a file that must be read without an error.
 - ``python``, ``pycon``: with ``>>>`` a doctest, which pytest collects itself; without, a script that has rows X and y.
 
 A comment above a block, which readers do not see, says what is special about it: ``<!-- not run: REASON -->``,
@@ -20,6 +21,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,6 +163,8 @@ def run_page(page: Path, session: Session) -> list[tuple[str, str]]:
             compare(block.text, ran[-1][1], where)
         elif block.language == "python":
             session.execute(block.text)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
         else:
             raise AssertionError(f"{where}: this block is not run, and no remark says why")
     return ran
