@@ -1,6 +1,13 @@
 """Begin with the long tests, so that none of them is alone at the end; leave what is loaded by then out of every gc."""
 
 import gc
+import importlib.util
+
+if importlib.util.find_spec("hypothesis"):  # the environment of the oldest numba has none
+    from hypothesis import settings
+
+    settings.register_profile("untimed", settings(), deadline=None)  # a first example may compile, on a busy machine
+    settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items):
