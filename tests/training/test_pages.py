@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import matplotlib
+import matplotlib.figure
 import numpy as np
 import pandas as pd
 import pytest
 
-from sparsco import SparseClassifier, SparsePath, SparseRegressor, cli, plots, save
+from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV, cli, plots, save
 from sparsco.training import comparison, inspection, model_files, paths
 
 matplotlib.use("agg")
@@ -92,8 +93,13 @@ def test_dollars_in_names_are_no_formulas():
 
 
 def test_paths_draw_themselves():
-    path = SparsePath(SparseRegressor(random_state=0), n_alphas=4).fit(X, X["b"]).path_
-    assert len(path.plot().lines) >= 1
+    fitted = SparsePath(SparseRegressor(random_state=0), n_alphas=4).fit(X, X["b"])
+    folds = SparseRegressorCV(SparseRegressor(random_state=0), n_alphas=4).fit(X, X["b"])
+    weights = len(fitted.path_.plot().lines)
+    assert weights >= 1
+    axes = fitted.plot()
+    assert len(axes.lines) == weights + 1 and axes.lines[-1].get_xdata()[0] == fitted.alpha_  # the chosen strength
+    assert folds.plot(axes=(own := matplotlib.figure.Figure().subplots())) is own
 
 
 def test_training_writes_the_page_of_its_model(tmp_path, capsys):

@@ -193,6 +193,11 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.n_selected_
 
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the weights against the strength, with the chosen one marked, and return the axes."""
+        check_is_fitted(self)
+        return self.path_.plot(axes=axes, chosen=self.alpha_)
+
     @property
     def coef_(self) -> Any:
         """Return the weights of the chosen model."""

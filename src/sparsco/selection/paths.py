@@ -218,6 +218,10 @@ class SparsePath(Viewed, LinearPath, MetaEstimatorMixin, BaseEstimator):
         """Return the accuracy of ``model_``, or its coefficient of determination for a regression."""
         return self.model_.score(X, y, sample_weight, offset)
 
+    def plot(self, *, axes: Any = None) -> Any:
+        """Draw the weights against the strength, with the chosen one marked, and return the axes."""
+        return self.path_.plot(axes=axes, chosen=self.alpha_)
+
     @property
     def n_features_in_(self) -> int:
         """Return the number of columns."""
