@@ -16,6 +16,7 @@ from ..problem.state import Problem
 from ..solver.block_descent import curvatures
 from ..solver.columns import by_column, gradient
 from ..solver.corrected import LEAST_CURVATURE, SERVED, corrected_minimum
+from ..util.progress import step
 from .polish_model import Model
 from .polish_passes import certify, drawn, look
 from .polish_rows import RowsInMemory
@@ -48,6 +49,7 @@ def come_near(rows: RowsInMemory, model: Model, tol: float, passes: int) -> int:
         return 0
     sample, last, done = _start(rows, model), np.inf, 0
     while True:
+        step(f"polishing: pass {done + 1} over the rows")
         look(rows, [model])
         done += 1
         if model.is_solved(tol):
