@@ -152,3 +152,14 @@ def test_hashed_names_show_the_weights_of_their_names(sources, tmp_path):
     shown = {each["name"]: each["weights"]["spam"] for each in features(model_files.read(tmp_path / "m"))}
     assert shown == pytest.approx({name: weight for name, (weight, _) in found.items()}, rel=0.02)
     assert turned((2.0, 0.5, 1.0, 3.0), -1.0) == (-2.0, 0.5, -3.0, -1.0)  # an interval stays one
+
+
+def test_a_stream_of_texts_is_saved_with_its_new_words(tmp_path):
+    lines = [f"{'spam' if i % 2 else 'ham'}\t{'prize' if i % 2 else 'lunch'} w{i % 50}\n" for i in range(1200)]
+    (tmp_path / "first.txt").write_text("".join(lines))
+    model = train(tmp_path / "first.txt", settings=FAST).estimator
+    texts = [f"{'winner' if i % 2 else 'mother'} z{i % 7}" for i in range(3000)]
+    model.partial_fit(texts, ["spam" if i % 2 else "ham" for i in range(3000)])
+    again = load(save(model, tmp_path / "m"))
+    assert again.predict(["winner", "mother"]).tolist() == ["spam", "ham"]
+    assert {"winner", "mother"} & set(again.get_feature_names_out())

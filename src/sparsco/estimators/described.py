@@ -83,8 +83,9 @@ class Described:
 
     def names_by_column(self) -> dict[int, str]:
         """Return the names of the features by column; they must be known."""
-        assert self.names is not None
-        return dict(self.names) if isinstance(self.names, Mapping) else dict(enumerate(self.names))
+        names = self.known_names()
+        assert names is not None
+        return dict(names) if isinstance(names, Mapping) else dict(enumerate(names))
 
     def _settle(self) -> None:
         """Take over the names that rows to learn have brought."""

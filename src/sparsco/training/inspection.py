@@ -140,7 +140,7 @@ def _promise_lines(promise: Mapping[str, Any]) -> list[str]:
     if promise["constant"]:
         some = promise["constant_columns"]
         more = f", and {promise['constant'] - len(some):,} more" if promise["constant"] > len(some) else ""
-        lines.append(f"not judged, since they never vary: {listed([shown(str(name)) for name in some])}{more}")
+        lines.append(f"not judged, since columns never vary: {listed([shown(str(name)) for name in some])}{more}")
     if promise["rare"]:
         lines.append(f"not judged, since they occur in few rows: {promise['rare']:,} columns")
     for first, *others in promise["identical"][:_SHOWN]:

@@ -298,7 +298,7 @@ def at_size(content: Mapping[str, Any], k: int) -> dict[str, Any]:
 def _names_to_store(model: LinearModel, names: Mapping[int, str] | None, by_name: bool) -> tuple[Any, bool]:
     """Return the names of columns that are known, and whether they are the features."""
     every, described, features = names or {}, model.fit_state.described, model.fit_state.features
-    if names is None and described is not None and described.names is not None:
+    if names is None and described is not None and described.known_names() is not None:
         every, by_name = described.names_by_column(), True
     if isinstance(features, Names):
         return dict(enumerate(features.names)), by_name
