@@ -475,9 +475,9 @@ def new_runs(
 def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
     """Return the strengths of each run, if there are several.
 
-    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  One model alone has kernels
-    of its own, and so other last digits: no strength of several is alone.  Those of a polish start at each other, so the
-    cut must not depend on threads.
+    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  Kernels of one model give
+    other last digits than those of several, so no strength of several is alone.  Those of a polish start at each other,
+    so the cut must not depend on threads.
     """
     if lams is None:
         return [None]
