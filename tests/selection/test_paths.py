@@ -481,6 +481,19 @@ def test_threads_share_the_strengths(data):
     assert np.array_equal(alone.path_.losses, shared.path_.losses)
 
 
+@pytest.mark.parametrize(("strengths", "threads"), [(2, 2), (3, 2), (5, 3), (5, 5)])
+def test_few_strengths_of_many_threads_have_the_same_bits(data, strengths, threads):
+    """No strength is learned alone, by the kernels of one model."""
+    X, y = data
+    alone, shared = (
+        SparsePath(SparseClassifier(**MODEL, n_jobs=n_jobs), n_alphas=strengths, eps=0.05, validation=0.2).fit(X, y)
+        for n_jobs in (None, threads)
+    )
+    assert alone.path_.coefs.nnz > 0
+    assert (alone.path_.coefs != shared.path_.coefs).nnz == 0
+    assert np.array_equal(alone.path_.intercepts, shared.path_.intercepts)
+
+
 def test_a_stream_names_its_classes():
     X, y = rows()
     with pytest.raises(ValueError, match="all classes at its beginning"):

@@ -44,6 +44,31 @@ def test_conditions_of_the_minimum(loss, rho):
     assert violation(X, y, a, loss, lam, rho, tilt, 0.002, w, b) < 1e-5 * lam
 
 
+@pytest.mark.parametrize(("loss", "mean"), [(Poisson(), 1000.0), (Gamma(), 1e-3), (Huber(), 1e5), (Huber(), -1e5)])
+def test_intercepts_far_from_zero_are_found(loss, mean):
+    """Neither full Newton steps of exponentials nor the least curvature of a row lead astray."""
+    y, empty = mean * np.random.default_rng(0).uniform(0.5, 1.5, 200), np.zeros(2)
+    first, rows, x = np.zeros(3, np.int64), np.zeros(0, np.uint32), np.zeros(0)
+    fixed = y, np.full(200, 1.0 / 200), loss, np.ones(2), empty, empty, 0.0
+    b, _ = corrected_minimum(first, rows, x, *fixed, np.zeros(2), 0.0, True, 4e-3 * loss.smoothness)
+    slopes = derivative(loss, np.full(200, b), y)
+    assert abs(slopes.sum()) <= 0.05 * np.abs(slopes).sum()
+
+
+def test_weights_of_targets_far_beyond_a_huber_loss():
+    """The conditions hold after few calls, although no row bends at the start."""
+    X, y = problem(Huber())
+    n, d = X.shape
+    columns = by_column(*as_matrix(sp.csr_array(X))[:3], np.arange(n), np.arange(d), d)[:3]
+    w, b, a, lam = np.zeros(d), 0.0, np.full(n, 1.0 / n), 0.2
+    y = 1e4 * y
+    for _ in range(3):
+        fixed = y, a, Huber(), np.full(d, lam), np.zeros(d), np.zeros(d), 0.0
+        b, _ = corrected_minimum(*columns, *fixed, w, b, True, 4e-3)
+    at_zero = violation(X, y, a, Huber(), lam, 0.0, np.zeros(d), 0.0, np.zeros(d), 0.0)
+    assert violation(X, y, a, Huber(), lam, 0.0, np.zeros(d), 0.0, w, b) < 0.2 * at_zero
+
+
 def test_drawn_rows_are_those_of_a_search():
     """The kernel draws the rows that a search in the cumulative sums finds."""
     importance, count = np.random.default_rng(0).exponential(size=500) + 0.1, 60

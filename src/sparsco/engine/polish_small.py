@@ -27,6 +27,8 @@ _WHOLE = 1 << 16
 """The nonzeros up to which the first sample has all rows: a further pass over them would take longer than that."""
 _LEAST, _SHARE, _PER_WEIGHT = 1000, 10, 24
 """The rows of a sample: at least so many, one in so many, and so many for each weight that moves."""
+_WORTH = 4
+"""A sample has all rows if it would have one in so many: all of them lead to the optimum without further samples."""
 _EVEN = 0.1
 """The share of the importance of a row that does not depend on its loss."""
 _FAST = 0.1
@@ -75,14 +77,23 @@ def _start(rows: RowsInMemory, model: Model) -> _Sample:
     """
     model.W, model.b = np.zeros_like(model.W), np.zeros_like(model.b)
     n = len(rows.matrix)
-    count = n if len(rows.matrix.data) <= _WHOLE else min(n, _LEAST)
+    count = n if len(rows.matrix.data) <= _WHOLE else _sample_size(_LEAST, n)
     while True:
         sample = _Sample(rows, model, *_by_class(rows.targets[:, model.lanes.start], count, model.loss.classifies))
         sample.step(model)
         wanted = _PER_WEIGHT * int(np.count_nonzero(model.W))
         if sample.is_whole or wanted <= 2 * len(sample.y):
             return sample
-        count = min(n, wanted)
+        count = _sample_size(wanted, n)
+
+
+def _sample_size(wanted: int, n: int) -> int:
+    """Return how many of n rows a sample has.
+
+    >>> _sample_size(1000, 4001), _sample_size(1000, 4000)
+    (1000, 4000)
+    """
+    return n if _WORTH * wanted >= n else wanted
 
 
 def _by_class(y: np.ndarray, count: int, classifies: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +117,7 @@ def _by_slopes(model: Model) -> tuple[np.ndarray, np.ndarray]:
     n, moving = len(model.P), int(np.count_nonzero(model.violations))
     size = np.abs(model.shares() * model.slopes)[:, 0]
     importance = _EVEN + (1.0 - _EVEN) * size / max(float(size.mean()), 1e-300)
-    return drawn(importance, min(n, max(_LEAST, n // _SHARE, _PER_WEIGHT * moving)))
+    return drawn(importance, _sample_size(max(_LEAST, n // _SHARE, _PER_WEIGHT * moving), n))
 
 
 class _Sample:

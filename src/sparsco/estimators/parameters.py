@@ -475,8 +475,9 @@ def new_runs(
 def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
     """Return the strengths of each run, if there are several.
 
-    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  Those of a polish start at
-    each other, so the cut must not depend on threads.
+    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  Kernels of one model give
+    other last digits than those of several, so no strength of several is alone.  Those of a polish start at each other,
+    so the cut must not depend on threads.
     """
     if lams is None:
         return [None]
@@ -485,7 +486,9 @@ def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
         from joblib import effective_n_jobs
 
         threads = effective_n_jobs(n_jobs)
-    size = max(1, min(MAX_LANES // models, -(-len(lams) // threads)))
+    room, least = max(1, MAX_LANES // models), 2 if models == 1 else 1
+    sizes = (*range(max(least, -(-len(lams) // threads)), room + 1), *range(room, 0, -1))
+    size = next(size for size in sizes if models > 1 or len(lams) % size != 1)
     return [lams[first : first + size] for first in range(0, len(lams), size)]
 
 

@@ -37,6 +37,9 @@ _BALANCED = 1e-3
 _OVERSHOT, _SHORTEST = 0.5, 0.2
 """A step is too long if the objective rises at its end by more than this share of how it falls at its start.  It is
 then made shorter, by the second factor at most."""
+_STEEP, _LONGER = 0.9, 4.0
+"""A step is too short if the objective still falls by this share at its end: the least curvature of a row bounds steps
+far from the targets.  It is then made longer, by the second factor."""
 
 
 @inlined
@@ -46,24 +49,6 @@ def _differentiate(loss, y, a, p, floor, c, h):
         c[i] = a[i] * derivative(loss, p[i], y[i])
     for i in range(p.size):
         h[i] = a[i] * max(curvature(loss, p[i], y[i]), floor)
-
-
-@inlined
-def _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h):
-    """Return about the best intercept of a model without weights, by Newton steps; p, c and h become those there."""
-    for _ in range(_STEPS):
-        slope, bend, size = tilt_b, 0.0, 0.0
-        for i in range(p.size):
-            slope += c[i]
-            bend += h[i]
-            size += abs(c[i])
-        if abs(slope) <= _BALANCED * size or bend <= 0.0:
-            break
-        b -= slope / bend
-        for i in range(p.size):
-            p[i] = b
-        _differentiate(loss, y, a, p, floor, c, h)
-    return b
 
 
 @inlined
@@ -79,9 +64,13 @@ def _slope_at(before, moves, pen, ridge, slopes, k, length):
 
 @inlined
 def _searched(loss, y, a, p, dp, before, moves, pen, ridge, slopes, k, slope_b, fall, trial, c):
-    """Return the length of a step after which the objective does not rise much; ``trial`` become the margins there."""
-    length = 1.0
+    """Return the length of a step after which the objective neither rises nor falls much.
+
+    ``trial`` become the margins there.
+    """
+    length, factor = 1.0, 1.0
     for _ in range(_TRIALS):
+        length *= factor
         for i in range(p.size):
             trial[i] = p[i] + length * dp[i]
         for i in range(p.size):
@@ -89,10 +78,38 @@ def _searched(loss, y, a, p, dp, before, moves, pen, ridge, slopes, k, slope_b, 
         rise = slope_b + _slope_at(before, moves, pen, ridge, slopes, k, length)
         for i in range(p.size):
             rise += c[i] * dp[i]
-        if rise <= _OVERSHOT * fall:
+        if not rise <= _OVERSHOT * fall:  # it may be no number
+            factor = fall / (fall + rise)
+            factor = factor if factor > _SHORTEST else _SHORTEST
+        elif rise < -_STEEP * fall and factor >= 1.0:
+            factor = _LONGER
+        else:
             break
-        length *= max(fall / (fall + rise), _SHORTEST)
     return length
+
+
+@inlined
+def _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h, u):
+    """Return about the best intercept of a model without weights, by Newton steps; p, c and h become those there.
+
+    Where the loss grows exponentially, a full step may end far beyond the best intercept.
+    """
+    for _ in range(_STEPS):
+        slope, bend, size = tilt_b, 0.0, 0.0
+        for i in range(p.size):
+            slope += c[i]
+            bend += h[i]
+            size += abs(c[i])
+        if abs(slope) <= _BALANCED * size or bend <= 0.0:
+            break
+        db = -slope / bend
+        for i in range(p.size):
+            u[i] = db
+        b += db * _searched(loss, y, a, p, u, u, u, u, u, u, 0, tilt_b * db, -slope * db, h, c)  # no weight moves
+        for i in range(p.size):
+            p[i] = b
+        _differentiate(loss, y, a, p, floor, c, h)
+    return b
 
 
 @allocating_kernel
@@ -115,7 +132,7 @@ def corrected_minimum(first, rows, x, y, a, loss, l1, ridges, tilt, tilt_b, w, b
                 p[rows[e]] += w[j] * x[e]
     _differentiate(loss, y, a, p, floor, c, h)
     if moves_b and is_empty:
-        b = _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h)
+        b = _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h, u)
     enough, steps, expected = 0.0, 0, 0.0
     for _ in range(_ROUNDS):
         k, wrong = 0, 0
