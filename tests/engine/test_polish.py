@@ -14,6 +14,7 @@ from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegress
 from sparsco.cli import main
 from sparsco.data.randomness import Purpose, uniform
 from sparsco.data.rows import Matrix, as_matrix
+from sparsco.engine import polish_small
 from sparsco.engine.polish import polish
 from sparsco.engine.polish_rows import RowsInMemory, RowsInPasses
 from sparsco.estimators.passes import rows_for_start
@@ -412,3 +413,31 @@ def test_a_path_of_optima_has_the_same_bits_on_any_number_of_threads():
         for n_jobs in (None, 2)
     )
     assert np.array_equal(one.coefs.toarray(), two.coefs.toarray()) and np.array_equal(one.intercepts, two.intercepts)
+
+
+# ---- starts on samples -----------------------------------------------------------------------------------------------
+
+
+def test_large_counts_take_few_passes():
+    """A start does not end far beyond their intercept."""
+    X, _, y = rows(n=1500, d=20)
+    counts, lam = np.round(1000.0 * np.exp(0.1 * y)), 20.0
+    model = SparseRegressor("poisson", alpha=lam, l1_ratio=1.0, polish=True, random_state=0).fit(X, counts)
+    assert 0 < model.n_nonzero_ < 20
+    assert violations(X, counts, Poisson(), model.coef_.ravel(), model.intercept_[0], lam).max() <= 1.01e-4 * lam
+    assert model.report_["converted"][0]["polish"]["passes"] <= 5
+
+
+def test_steps_on_all_rows_are_few(monkeypatch):
+    """Most of the rows are no sample, and second derivatives take over after two steps on all of them."""
+    sizes, step = [], polish_small._Sample.step
+    monkeypatch.setattr(
+        polish_small._Sample, "step", lambda self, model: (sizes.append(len(self.y)), step(self, model))[1]
+    )
+    X, y, _ = rows(n=3900, d=150)
+    weights = 10.0 ** np.random.default_rng(0).uniform(-4, 2, 3900)
+    model = SparseClassifier("squared-hinge", alpha=1e-3, l1_ratio=1.0, polish=True, random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    assert X.nnz > 1 << 16 and set(sizes) == {3900} and len(sizes) <= 3
+    w, b = model.coef_.ravel(), model.intercept_[0]
+    assert violations(X, y, SquaredHinge(), w, b, 1e-3, weights=weights).max() <= 1.01e-7

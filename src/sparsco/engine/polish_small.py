@@ -31,6 +31,8 @@ _WORTH = 4
 """A sample has all rows if it would have one in so many: all of them lead to the optimum without further samples."""
 _EVEN = 0.1
 """The share of the importance of a row that does not depend on its loss."""
+_WHOLE_STEPS = 2
+"""The most steps on all rows after the start: near the optimum steps by second derivatives take less time."""
 _FAST = 0.1
 """The share of the expected fall of the step before, up to which another step by a corrected sample follows."""
 
@@ -49,7 +51,7 @@ def come_near(rows: RowsInMemory, model: Model, tol: float, passes: int) -> int:
     """
     if model.by_gap:
         return 0
-    sample, last, done = _start(rows, model), np.inf, 0
+    sample, last, done, whole = _start(rows, model), np.inf, 0, 0
     while True:
         step(f"polishing: pass {done + 1} over the rows")
         look(rows, [model])
@@ -63,8 +65,8 @@ def come_near(rows: RowsInMemory, model: Model, tol: float, passes: int) -> int:
             return done
         if not sample.is_whole:
             sample = _Sample(rows, model, *_by_slopes(model))
-        expected = sample.step(model)
-        if not expected < _FAST * last:
+        expected, whole = sample.step(model), whole + sample.is_whole
+        if not expected < _FAST * last or whole == _WHOLE_STEPS:
             model.gap = np.inf
             return done
         last = expected

@@ -475,9 +475,8 @@ def new_runs(
 def _strengths(lams: Any, models: int, n_jobs: int | None) -> list[Any]:
     """Return the strengths of each run, if there are several.
 
-    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  Kernels of one model give
-    other last digits than those of several, so no strength of several is alone.  Those of a polish start at each other,
-    so the cut must not depend on threads.
+    A run takes as many as its lanes have room for, or fewer, so that every thread has some.  None of several is alone:
+    kernels of one model have other last digits.  Those of a polish start at each other, whatever the threads.
     """
     if lams is None:
         return [None]
