@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
 from ..parts.part import NEVER
-from .pilot_rows import SAMPLED, reservoir_of
 from .windows import Windows
 
 
@@ -21,9 +19,6 @@ class Elsewhere:
     block: Any
     history: list[dict[str, float]]
     warnings: list[str]
-    _polished: Reservoir | None = None
-    _waiting: tuple[Matrix, np.ndarray, np.ndarray] | None = None
-    """A copy of the rows of a polish, with targets and weights, until a sample of them is asked for."""
 
     def template(self: Any, conversion: Any) -> Any:
         """Return a run of the same method and constants with another conversion, without a state: small."""
@@ -64,25 +59,3 @@ class Elsewhere:
     def end_like(self: Any, full: Any, seen: int) -> None:
         """Get ready to ``finish`` as ``full`` would, after so many examples."""
         self.pilot_rows, self.rounding, self.seen = full.pilot_rows, full.rounding, seen
-
-    @property
-    def polished_rows(self: Any) -> Reservoir | None:
-        """Return a sample of the rows of a polish, where the conversion needs none; None if there was no polish."""
-        if self._waiting is not None:
-            (matrix, y, weights), self._waiting = self._waiting, None
-            self._polished = reservoir_of(self)
-            self.offer(self._polished, matrix, y, weights, np.flatnonzero(weights))
-        return self._polished
-
-    def keep_polished(self: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray, is_first: bool) -> None:
-        """Keep a sample of the rows of a polish; ``is_first``: they are its first rows.
-
-        Few rows are copied as they are.  That is faster than to sample them, which many fits never need.
-        """
-        if is_first and len(matrix.data) + len(matrix) <= SAMPLED:
-            copied = Matrix(*(each.copy() for each in matrix[:3]), *matrix[3:])
-            self._waiting, self._polished = (copied, y, weights), None
-            return
-        if is_first:
-            self._waiting, self._polished = None, reservoir_of(self)
-        self.offer(self.polished_rows, matrix, y, weights, np.flatnonzero(weights))

@@ -8,10 +8,15 @@ import numpy as np
 
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
+from .pilot_rows import SAMPLED, reservoir_of
 
 
 class KeepsRows:
     """The part of a run that keeps rows."""
+
+    _polished: Reservoir | None = None
+    _waiting: tuple[Matrix, np.ndarray, np.ndarray] | None = None
+    """A copy of the rows of a polish, with targets and weights, until a sample of them is asked for."""
 
     def lanes_of(self: Any, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return targets and weights of each of the run's models, (n, m)."""
@@ -66,3 +71,25 @@ class KeepsRows:
             lambda kept: self.targets_to_keep(y[order[kept]], weights[order[kept]]),
             *(() if times is None else (times[order],)),
         )
+
+    @property
+    def polished_rows(self: Any) -> Reservoir | None:
+        """Return a sample of the rows of a polish, where the conversion needs none; None if there was no polish."""
+        if self._waiting is not None:
+            (matrix, y, weights), self._waiting = self._waiting, None
+            self._polished = reservoir_of(self)
+            self.offer(self._polished, matrix, y, weights, np.flatnonzero(weights))
+        return self._polished
+
+    def keep_polished(self: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray, is_first: bool) -> None:
+        """Keep a sample of the rows of a polish; ``is_first``: they are its first rows.
+
+        Few rows are copied as they are.  That is faster than to sample them, which many fits never need.
+        """
+        if is_first and len(matrix.data) + len(matrix) <= SAMPLED:
+            copied = Matrix(*(each.copy() for each in matrix[:3]), *matrix[3:])
+            self._waiting, self._polished = (copied, y, weights), None
+            return
+        if is_first:
+            self._waiting, self._polished = None, reservoir_of(self)
+        self.offer(self.polished_rows, matrix, y, weights, np.flatnonzero(weights))

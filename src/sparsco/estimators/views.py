@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..util.attributes import attributes
+from ..util.axes import AGAINST, FOR
 from ..util.progress import printable
 from .summary import headline_of
 
@@ -33,9 +34,11 @@ _STYLE = """
 .sparsco-view td:nth-child(2) { width: 5.5rem; text-align: right; font-variant-numeric: tabular-nums; }
 .sparsco-view .track { position: relative; height: .8rem; border-left: 1px solid; margin-left: 50%; }
 .sparsco-view .bar { position: absolute; height: 100%; border-radius: 2px; }
-.sparsco-view .for { left: 0; background: #2563eb; }
-.sparsco-view .against { right: 100%; background: #c2410c; }
 .sparsco-view summary { cursor: pointer; }
+"""
+_STYLE += f"""\
+.sparsco-view .for {{ left: 0; background: {FOR}; }}
+.sparsco-view .against {{ right: 100%; background: {AGAINST}; }}
 """
 
 

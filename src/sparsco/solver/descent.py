@@ -107,52 +107,8 @@ def sweep_columns(
     return db, sweeps
 
 
-@kernel
-def descend(
-    first,
-    rows,
-    x,
-    u,
-    h,
-    w,
-    pen,
-    ridge,
-    slope,
-    low,
-    high,
-    slope_b,
-    chosen,
-    curve,
-    mean,
-    active,
-    share,
-    least,
-    max_sweeps,
-    moves_b,
-):
-    """Minimise the model of ``sweep_columns``; return db and the number of sweeps."""
-    return sweep_columns(
-        first,
-        rows,
-        x,
-        u,
-        h,
-        w,
-        pen,
-        ridge,
-        slope,
-        low,
-        high,
-        slope_b,
-        chosen,
-        curve,
-        mean,
-        active,
-        share,
-        least,
-        max_sweeps,
-        moves_b,
-    )
+descend = kernel(sweep_columns)
+"""``sweep_columns`` for callers outside of kernels."""
 
 
 @inlined
