@@ -42,7 +42,7 @@ from ..penalties import (
 from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..solver.units import Units
-from ..util.validation import is_count, is_number
+from ..util.validation import is_count, is_number, is_true
 from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
@@ -80,7 +80,7 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
     if not is_open or not suits_units(model) or model.target_excess_risk is not None:
         return False
-    return _is_auto(model.alpha) or _is_true(model.standardize)
+    return _is_auto(model.alpha) or is_true(model.standardize)
 
 
 def suits_units(model: Any) -> bool:
@@ -91,11 +91,7 @@ def suits_units(model: Any) -> bool:
 
 def in_units(model: Any) -> bool:
     """Return whether the strengths of a path penalise columns in units of their spread."""
-    return model.strengths is not None and _is_true(model.standardize)
-
-
-def _is_true(given: Any) -> bool:
-    return isinstance(given, bool | np.bool_) and bool(given)
+    return model.strengths is not None and is_true(model.standardize)
 
 
 def _choice(model: Any, by_row: ByRow | None) -> Choose:
@@ -162,7 +158,7 @@ def _check_penalty(model: Any) -> None:
     if in_units(model):
         if not suits_units(model):
             raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
-    elif _is_true(model.standardize) and not is_automatic(model):
+    elif is_true(model.standardize) and not is_automatic(model):
         raise ValueError(
             "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
             "open, and choose penalty='elasticnet'; or scale the columns yourself."
@@ -255,7 +251,7 @@ def half_life_of(model: Any) -> float | None:
 
 def tolerance(model: Any) -> float:
     """Return the tolerance that ``polish`` sets; 0 if nothing is polished."""
-    return TOLERANCE if model.polish is True or model.polish is np.True_ else float(model.polish)
+    return TOLERANCE if is_true(model.polish) else float(model.polish)
 
 
 def refuse_polish(model: Any, method: str) -> None:

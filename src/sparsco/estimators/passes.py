@@ -33,13 +33,12 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
 def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
-    A polish needs a start that is not far from the optimum, and looks at all rows itself.  ``GroupNewton`` starts
-    without features.
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.  One of few rows, and
+    ``GroupNewton``, start without features.
     """
     penalty = problem.penalty
-    if has_own_start(matrix, problem):
-        return rows[:: max(len(rows) // _FEW, 1)]
-    if isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m):
+    by_groups = isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m)
+    if by_groups or has_own_start(matrix, problem):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
     most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)

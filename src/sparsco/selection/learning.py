@@ -21,6 +21,7 @@ from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import suits_units, tolerance
 from ..util.threads import Threads
+from ..util.validation import is_true
 
 _INT32 = np.iinfo(np.int32).max
 _FEW = 0.02
@@ -114,7 +115,7 @@ def refuse_sizes(estimator: LinearModel) -> None:
     """Raise a ValueError if an estimator has a parameter that is for one model, or that the path has itself."""
     if estimator.calibrate:
         raise ValueError("calibrate=True is for one model, and a path has many: fit the chosen strength once more.")
-    if estimator.relaxed is True or estimator.relaxed is np.True_:
+    if is_true(estimator.relaxed):
         raise ValueError("relaxed=True is for one model, and a path has many: fit the chosen strength once more.")
     if estimator.choose != "balanced":
         raise ValueError(f"choose={estimator.choose!r} of the estimator has no effect: give choose= to the path.")

@@ -33,7 +33,7 @@ from ..solver.units import Units
 from ..util.blas import one_blas_thread
 from ..util.progress import step
 from ..util.threads import Pool
-from ..util.validation import is_number
+from ..util.validation import is_number, is_true
 from .judging import Judged
 from .lane_folds import Found
 from .learning import Folds, choose_units, is_auto
@@ -154,7 +154,7 @@ class SolvedFolds:
         counted = counted_rows(len(y), weights)
         state.feed(placed, codes, own, counted[:PILOT_ROWS], False, learner.n_jobs)
         self.runs, self.learner, self.pool = state.begun(), learner, pool
-        self.standardize = not is_auto(learner.standardize) and bool(learner.standardize)
+        self.standardize = is_true(learner.standardize)
         found = folds(numbers_of(codes) if learner.classifies else np.zeros(len(y)), self.runs[0].seed)
         self.units = Units.of(placed, placed.d, weights).at() if self.standardize else np.ones(placed.d)
         task = _task(placed, codes, own, self.runs, self.units)

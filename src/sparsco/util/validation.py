@@ -6,6 +6,8 @@ import math
 import numbers
 from typing import Any
 
+import numpy as np
+
 
 def check_count(name: str, count: Any) -> None:
     """Raise a ValueError if ``count`` is not a whole number of at least 1."""
@@ -26,3 +28,8 @@ def is_number(x: Any, least: float = -math.inf, most: float = math.inf) -> bool:
 def is_count(x: Any) -> bool:
     """Return whether ``x`` is a whole number of at least 1."""
     return isinstance(x, numbers.Integral) and not isinstance(x, bool) and int(x) >= 1
+
+
+def is_true(given: Any) -> bool:
+    """Return whether a parameter that may also be "auto" or a number is True."""
+    return isinstance(given, bool | np.bool_) and bool(given)
