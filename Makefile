@@ -113,7 +113,7 @@ bench-optimum: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/optimum.py
 
 bench-peers: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/peers.py
+	$(BIN)/sparsco bench --resume --problems path group classes regression
 
 bench-bars: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/bars.py $(BARS)

@@ -10,8 +10,8 @@ The parts are
 - ``start``: the first fit of a new process, beside the import of scikit-learn;
 - ``scale``: rows from a generator: flat speed and memory, and the same bits after a kill.
 
-The measurements are those of ``sparsco bench``, ``make bench-peers``, ``make bench-engine`` and ``sparsco bench
---scale``, in CPU time, the minimum of interleaved rounds.  They are kept.  After a change of our sources only ours are
+The measurements are those of ``sparsco bench``, ``make bench-engine`` and ``sparsco bench --scale``, in CPU time, the
+minimum of interleaved rounds.  They are kept.  After a change of our sources only ours are
 measured again; ``--again PACKAGE`` measures a package again.  Packages and sets that are missing are named.  Figures
 that were not measured in one run compare two states of the machine: ``--again all`` measures everything side by side.
 """
@@ -25,12 +25,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import engine
-import peers
 from threadpoolctl import threadpool_limits
 
 from sparsco.bench import figures, sets, streamed, suite
-from sparsco.bench.kept import OURS, Kept, opened
+from sparsco.bench.kept import OURS, Kept, opened, version_of
 from sparsco.bench.methods import BARE, DEFAULT, L1, METHODS, POLISH
+from sparsco.bench.present import short_ms
+from sparsco.bench.problems import measuring
+from sparsco.bench.problems.definitions import PROBLEMS, STRENGTHS
+from sparsco.bench.problems.definitions import SETS as PROBLEM_SETS
 from sparsco.util.folders import cache_folder
 
 SETS = ("dense-100k", "rcv1-100k", "rcv1-200k", "ctr-1m", "a9a", "w8a", "imdb", "news20", "mnist23", "sms", "mushrooms")
@@ -73,7 +76,7 @@ class Bar(NamedTuple):
 
 def figure(value: float | None, unit: str) -> str:
     """Return a figure with its unit; a dash if it was not reached."""
-    return "–" if value is None else f"{peers.shown(value)} {unit}".rstrip()
+    return "–" if value is None else f"{short_ms(value)} {unit}".rstrip()
 
 
 def first(times: dict[str, float | None]) -> tuple[str, float | None]:
@@ -96,7 +99,6 @@ class Run(NamedTuple):
     scale: str
     seconds: float
     kept: Kept
-    peers_kept: Kept
     say: Callable[[str], None]
 
     def measured(self, places: Sequence[str], parts: Sequence[str], methods: Sequence[str]) -> list[dict[str, Any]]:
@@ -118,13 +120,14 @@ class Run(NamedTuple):
         problems: list[dict[str, Any]] = suite.run(plan, self.kept, self.say, lambda results: None)["problems"]
         return problems
 
-    def of_peers(self, part: str) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return the lines of a part of ``make bench-peers`` by problem and solver: ours and adelie."""
-        places = [name for name in peers.SETS[part][self.quick] if self.sets is None or name in self.sets]
+    def beside_adelie(self, name: str) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the lines of a problem by title and solver: ours and adelie."""
+        places = [place for place in PROBLEM_SETS[name][self.quick] if self.sets is None or place in self.sets]
+        packages = ["adelie"] if version_of("adelie") else []
         out: dict[str, dict[str, dict[str, Any]]] = {}
-        for task in (task for place in places for task in peers.PARTS[part](place)):
-            judged = {key: make for key, make in task.solvers.items() if key[0] in (OURS, "adelie")}
-            lines = peers.measured(task._replace(solvers=judged), self.rounds, self.peers_kept, self.say)
+        for task in (task for place in places for task in PROBLEMS[name](place)):
+            makers = measuring.makers_of(task.form, packages)
+            lines = measuring.measured(task, makers, self.rounds, self.kept, self.say, {})
             out[task.title] = {line["solver"]: line for line in lines}
         return out
 
@@ -150,28 +153,30 @@ def level_bars(run: Run) -> Iterator[Bar]:
 
 def path_bars(run: Run) -> Iterator[Bar]:
     """Yield the bars of paths."""
-    found = run.of_peers("path")
+    found = run.beside_adelie("path")
     for title, lines in found.items():
-        if not title.endswith(f", {peers.STRENGTHS} strengths") or ", the smallest" in title:
+        if not title.endswith(f", {STRENGTHS} strengths") or ", the smallest" in title:
             continue
         place = lines["sparsco path"]["place"]
-        alone = found[f"{place}, the smallest of {peers.STRENGTHS} strengths"]["sparsco polish"]
+        alone = found[f"{place}, the smallest of {STRENGTHS} strengths"]["sparsco polish"]
         for level in PATH_LEVELS:
-            _, ours = first({name: line["ms"][level] for name, line in lines.items() if line["package"] == OURS})
+            _, ours = first({name: line["ms"][str(level)] for name, line in lines.items() if line["package"] == OURS})
             if "adelie" in lines:
-                yield Bar(f"{title}, gap {level:g}", ours, "adelie", lines["adelie"]["ms"][level], 1.0)
+                yield Bar(f"{title}, gap {level:g}", ours, "adelie", lines["adelie"]["ms"][str(level)], 1.0)
             what = f"{title}, gap {level:g}, beside one fit"
-            yield Bar(what, ours, "sparsco polish, one fit", alone["ms"][level], PATH_OVER_FIT)
+            yield Bar(what, ours, "sparsco polish, one fit", alone["ms"][str(level)], PATH_OVER_FIT)
 
 
 def group_bars(run: Run) -> Iterator[Bar]:
     """Yield the bars of groups."""
-    for title, lines in run.of_peers("group").items():
+    for title, lines in run.beside_adelie("group").items():
         most = 1.0 if title.startswith("dense") else SPARSE_GROUPS
         for level in suite.LEVELS:
             if "adelie" in lines:
-                theirs = lines["adelie"]["ms"][level]
-                yield Bar(f"{title}, to {100 * level:g}%", lines["sparsco polish"]["ms"][level], "adelie", theirs, most)
+                theirs = lines["adelie"]["ms"][str(level)]
+                yield Bar(
+                    f"{title}, to {100 * level:g}%", lines["sparsco polish"]["ms"][str(level)], "adelie", theirs, most
+                )
 
 
 def pass_bars(run: Run) -> Iterator[Bar]:
@@ -238,14 +243,14 @@ def main() -> int:
         parser.error(f"there is no part {unknown[0]!r}: choose of {', '.join(PARTS)}")
     again = {method.package for method in METHODS.values()} if "all" in options.again else {*options.again}
     quick = "-quick" if options.quick else ""
-    kept = (opened(cache_folder("bench"), f"{study}{quick}", True, again) for study in ("bench", "peers"))
+    kept = opened(cache_folder("bench"), f"bench{quick}", True, again)
     run = Run(
         options.sets,
         options.quick,
         options.rounds,
         options.scale,
         options.seconds,
-        *kept,
+        kept,
         lambda line: print(line, file=sys.stderr, flush=True),
     )
     warnings.simplefilter("ignore")

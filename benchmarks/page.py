@@ -1,17 +1,15 @@
 """Write the page of benchmarks: charts, wins and losses in a table, and the raw figures as a file to download.
 
     python benchmarks/page.py                            from the figures that the site has: after a change of words
-    python benchmarks/page.py bench.json peers.json      from new ones
+    python benchmarks/page.py bench.json                 from new ones
 
-Both write docs/benchmarks.md and docs/_static/bench/.  ``bench.json`` is written by ``sparsco bench --json``, and
-``peers.json`` by ``python benchmarks/peers.py path --json``.
+Both write docs/benchmarks.md and docs/_static/bench/.  ``bench.json`` is written by ``sparsco bench --json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from sparsco.bench import charts, figures, present
 from sparsco.bench.methods import BARE, DEFAULT, METHODS, POLISH
 from sparsco.bench.suite import LEVELS
 from sparsco.util.atomic_files import write_text
-from sparsco.util.axes import PAGE_STYLE, PAGE_WIDTH, scale_of_counts
+from sparsco.util.axes import PAGE_STYLE
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FIGURES = DOCS / "_static" / "bench"
@@ -87,40 +85,6 @@ def quality(results: dict[str, Any]) -> list[str]:
     return [head, *(row for _, row in sorted(rows))]
 
 
-def paths(lines: list[dict[str, Any]]) -> Any:
-    """Return a chart of the time of a path of strengths to each gap, for each package and set."""
-    from matplotlib.figure import Figure
-
-    places = list(dict.fromkeys(line["problem"] for line in lines))
-    sizes = [sum(line["problem"] == place for line in lines) for place in places]
-    drawn = Figure(figsize=(PAGE_WIDTH, 1.0 + 0.45 * len(lines)), layout="constrained")
-    panels = drawn.subplots(len(places), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
-    for axes, place in zip(panels, places, strict=True):
-        own = [line for line in lines if line["problem"] == place][::-1]
-        for k, level in enumerate(own[0]["ms"]):
-            known = [(row, line["ms"][level]) for row, line in enumerate(own) if line["ms"][level] is not None]
-            heights = [row + 0.27 * (1 - k) for row, _ in known]
-            axes.barh(heights, [ms for _, ms in known], height=0.25, label=f"to {float(level):g}", color=f"C{k}")
-            for height, (_, ms) in zip(heights, known, strict=True):
-                axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize="small")
-        axes.set_yticks(range(len(own)), [line["solver"] for line in own])
-        axes.set(title=place)
-        scale_of_counts(axes.xaxis)
-        axes.margins(x=0.12)
-        axes.grid(alpha=0.3, axis="x")
-    panels[-1].set_xlabel("CPU ms")
-    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return drawn
-
-
-def every_chart(results: dict[str, Any], lines: list[dict[str, Any]]) -> Iterator[tuple[str, Any, str]]:
-    """Yield the charts of the page: a name, the chart and its caption."""
-    yield from charts.every(results)
-    lines = [line for line in lines if line["part"] == "path" and "smallest" not in line["problem"]]
-    if lines:
-        yield "paths", paths(lines), "A path of 32 strengths, to a relative gap that none of its models exceeds."
-
-
 def page(results: dict[str, Any], captions: dict[str, str]) -> str:
     """Return the page in markdown; ``captions`` are those of the charts by name."""
     blocks = [TOP.format(headline=charts.headline(results))]
@@ -138,17 +102,15 @@ def main() -> None:
     """Write the page, the charts and the raw figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("bench", nargs="?", help="the results of sparsco bench --json (default: those of the site)")
-    parser.add_argument("peers", nargs="?", help="the lines of benchmarks/peers.py --json (default: those of the site)")
     given = parser.parse_args()
     before = json.loads((FIGURES / "bench.json").read_text())
     results = slim(json.loads(Path(given.bench).read_text())) if given.bench else before
-    lines = json.loads(Path(given.peers).read_text()) if given.peers else before["peers"]
     results["scaling"] = list({each["axis"]: each for each in results["scaling"]}.values())  # files may repeat it
     captions = {}
     with rc_context(PAGE_STYLE):
-        for name, chart, captions[name] in every_chart(results, lines):
+        for name, chart, captions[name] in charts.every(results):
             chart.savefig(FIGURES / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight", facecolor="white")
-    write_text(FIGURES / "bench.json", json.dumps(results | {"peers": lines}))
+    write_text(FIGURES / "bench.json", json.dumps(results))
     print(write_text(DOCS / "benchmarks.md", page(results, captions)))
 
 

@@ -32,7 +32,11 @@ def test_a_bar_holds_if_ours_is_small_enough(bars):
 
 def lines(**ms):
     return {
-        name: {"place": "p", "package": "sparsco" if name.startswith("sparsco") else name, "ms": times}
+        name: {
+            "place": "p",
+            "package": "sparsco" if name.startswith("sparsco") else name,
+            "ms": {str(level): taken for level, taken in times.items()},
+        }
         for name, times in ms.items()
     }
 
@@ -45,7 +49,7 @@ class Kept:
     def __init__(self, found):
         self.found = found
 
-    def of_peers(self, part):
+    def beside_adelie(self, name):
         return self.found
 
 

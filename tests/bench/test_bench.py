@@ -16,7 +16,7 @@ from sparsco.optimizers import FOBOS
 from sparsco.util import sources
 from sparsco.util.result_store import Store
 
-EMPTY = {"machine": {}, "problems": [], "scaling": [], "left_out": {}, "ended": "", "load_after": 0.0}
+EMPTY = {"machine": {}, "problems": [], "scaling": [], "lines": [], "left_out": {}, "ended": "", "load_after": 0.0}
 TINY = ["--sets", "rcv1-1kx2k", "--rounds", "2", "--strengths", "1", "--patience", "2"]
 
 
@@ -447,11 +447,31 @@ def test_charts_count_the_problems_on_which_ours_is_first():
     results = {
         "problems": [problem(1.0, 4.0), problem(1.05, 1.0), problem(2.0, 1.0), problem(3.0, None)],
         "scaling": [],
+        "lines": [],
     }
     assert charts.first_on(results, 0.01) == (3, 4)
     assert charts.first_on(results, 0.001) == (0, 4)
     assert charts.passes(results) == {"sklearn sgd": pytest.approx(3.0)}
     assert charts.memory(results) == {"sparsco polish": pytest.approx(2.0), "skglm": pytest.approx(8.0)}
     assert charts.headline(results).startswith("Of 4 problems, sparsco is first or within a tenth on 3 to 1%")
-    assert charts.headline({"problems": [], "scaling": []}) == "sparsco and others, side by side"
+    assert charts.headline({"problems": [], "scaling": [], "lines": []}) == "sparsco and others, side by side"
     assert [name for name, *_ in charts.every(results)] == ["levels", "pass", "memory"]
+
+
+def test_charts_of_other_problems_count_those_that_others_solve():
+    def line(problem, package, ms):
+        times = {"0.01": ms, "0.001": ms and 2.0 * ms}
+        return {"part": "group", "problem": problem, "solver": package, "package": package, "ms": times, "gap": 0.0}
+
+    lines = [line("a", "sparsco", 3.0), line("a", "sparsco", 1.0), line("a", "adelie", 1.0)]
+    lines += [line("b", "sparsco", 1.2), line("b", "adelie", 1.0), line("b", "skein-glm", 9.0)]
+    lines += [
+        line("c", "sparsco", None),
+        line("c", "adelie", 1.0),
+        line("d", "sparsco", 1.0),
+        line("d", "adelie", None),
+    ]
+    results = {"problems": [], "scaling": [], "lines": lines}
+    assert charts.first_of_lines(lines, 0.01) == (1, 3)
+    assert charts.headline(results).startswith("Of 3 problems, sparsco is first or within a tenth on 1 to 1% and on 1")
+    assert [name for name, *_ in charts.every(results)] == ["group"]

@@ -7,6 +7,7 @@ import runpy
 
 import pytest
 
+from sparsco.bench import charts
 from support import REPOSITORY
 
 PAGE = runpy.run_path(str(REPOSITORY / "benchmarks" / "page.py"))
@@ -19,7 +20,7 @@ def results():
 
 def test_the_page_has_the_figures_of_its_file(results):
     pytest.importorskip("matplotlib")
-    drawn = {name: caption for name, _, caption in PAGE["every_chart"](results, results["peers"])}
+    drawn = {name: caption for name, _, caption in charts.every(results)}
     assert PAGE["page"](results, drawn) == (REPOSITORY / "docs/benchmarks.md").read_text()
     assert {f"{name}.svg" for name in drawn} == {path.name for path in PAGE["FIGURES"].glob("*.svg")}
 

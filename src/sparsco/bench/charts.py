@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..util.axes import FOR, OTHERS, PAGE_WIDTH, page_axes
+from ..util.axes import FOR, OTHERS, PAGE_WIDTH, page_axes, scale_of_counts
 from .figures import figure, mean_ratio, ratios, title
+from .kept import OURS
 from .methods import BARE, L1, METHODS, POLISH
 from .suite import LEVELS
 
 _FAR = 100.0
 """The largest ratio on an axis; what is beyond is drawn there."""
+CAPTIONS = {
+    "path": "A path of 32 strengths, to a relative gap that none of its models exceeds.",
+    "group": "Logistic regression with a group lasso, to a relative gap.",
+    "classes": "Softmax regression, to a relative gap.",
+    "regression": "L1 least squares, to a relative gap.",
+}
+"""What the charts of problems show, by the name of the problem."""
 
 
 def plain(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,6 +110,32 @@ def growth(results: dict[str, Any]) -> Any:
     return drawn
 
 
+def problems(lines: Sequence[dict[str, Any]]) -> Any:
+    """Return a chart of the times to each gap: a panel for each problem, bars for each solver."""
+    from matplotlib.figure import Figure
+
+    problems = list(dict.fromkeys(line["problem"] for line in lines))
+    sizes = [sum(line["problem"] == problem for line in lines) for problem in problems]
+    drawn = Figure(figsize=(PAGE_WIDTH, 1.0 + 0.45 * len(lines)), layout="constrained")
+    panels = drawn.subplots(len(problems), 1, sharex=True, squeeze=False, height_ratios=sizes)[:, 0]
+    for axes, problem in zip(panels, problems, strict=True):
+        own = [line for line in lines if line["problem"] == problem][::-1]
+        for k, level in enumerate(own[0]["ms"]):
+            known = [(row, line["ms"][level]) for row, line in enumerate(own) if line["ms"][level] is not None]
+            heights = [row + 0.27 * (1 - k) for row, _ in known]
+            axes.barh(heights, [ms for _, ms in known], height=0.25, label=f"to {float(level):g}", color=f"C{k}")
+            for height, (_, ms) in zip(heights, known, strict=True):
+                axes.annotate(f" {ms:,.0f}", (ms, height), va="center", fontsize="small")
+        axes.set_yticks(range(len(own)), [line["solver"] for line in own])
+        axes.set(title=problem)
+        scale_of_counts(axes.xaxis)
+        axes.margins(x=0.12)
+        axes.grid(alpha=0.3, axis="x")
+    panels[-1].set_xlabel("CPU ms")
+    drawn.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return drawn
+
+
 def first_on(results: dict[str, Any], level: float, near: float = 1.1) -> tuple[int, int]:
     """Return on how many problems our polish is first or within a tenth of the first, and the number of problems."""
     firsts, problems = 0, plain(results)
@@ -113,11 +147,27 @@ def first_on(results: dict[str, Any], level: float, near: float = 1.1) -> tuple[
     return firsts, len(problems)
 
 
+def first_of_lines(lines: Sequence[dict[str, Any]], level: float, near: float = 1.1) -> tuple[int, int]:
+    """Return on how many problems that others solve, too, the first of ours is first or nearly, and their number."""
+    firsts = number = 0
+    for problem in dict.fromkeys(line["problem"] for line in lines):
+        known = [line for line in lines if line["problem"] == problem and line["ms"][str(level)] is not None]
+        own, others = (
+            [line["ms"][str(level)] for line in known if (line["package"] == OURS) == is_ours] for is_ours in (1, 0)
+        )
+        firsts += min(own, default=np.inf) <= near * min(others, default=0.0)
+        number += bool(others)
+    return firsts, number
+
+
 def headline(results: dict[str, Any]) -> str:
     """Return the outcome in one sentence."""
-    if not plain(results):
+    if plain(results):
+        (near, of), (nearer, _) = first_on(results, 0.01), first_on(results, 0.001)
+    else:
+        (near, of), (nearer, _) = (first_of_lines(results["lines"], level) for level in LEVELS)
+    if not of:
         return "sparsco and others, side by side"
-    (near, of), (nearer, _) = first_on(results, 0.01), first_on(results, 0.001)
     return (
         f"Of {of} problems, sparsco is first or within a tenth on {near} to 1% and on {nearer} to 0.1% of the optimum"
     )
@@ -142,6 +192,10 @@ def every(results: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         yield "memory", bars(memory(results), "MB beyond the rows"), "The memory that a fit adds to the rows."
     if (chart := growth(results)) is not None:
         yield "growth", chart, "A pass as rows and features grow, with the same nonzeros in a row."
+    for name, caption in CAPTIONS.items():
+        lines = [line for line in results["lines"] if line["part"] == name]
+        if lines:
+            yield name, problems(lines), caption
 
 
 def tried(results: dict[str, Any]) -> Iterator[tuple[Any, str]]:

@@ -36,6 +36,7 @@ BARS: dict[tuple[str, float], tuple[str, float]] = {
 
 
 WINS = "Wins and losses"
+OTHER_PROBLEMS = "Paths, groups, several classes and least squares"
 JUDGED = ("rcv1-20k", "rcv1-200k", *REFERENCE)
 """The sets to which the bars apply."""
 
@@ -53,8 +54,9 @@ class Table(NamedTuple):
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
-    """Return all tables: wins and losses first, then every problem, then growth."""
+    """Return all tables: wins and losses first, then paths, groups and others, then every problem, then growth."""
     out = [_against(results["problems"])] if results["problems"] else []
+    out += [problem_table(results["lines"])] if results["lines"] else []
     out += [_problem(problem) for problem in results["problems"]]
     return out + list(_scaling(results["scaling"]))
 
@@ -192,6 +194,31 @@ def _problem(problem: dict[str, Any]) -> Table:
     return Table(title(problem), header, rows, note)
 
 
+# --- paths, groups, several classes, least squares ----------------------------------------------------------------
+
+
+def problem_table(lines: Sequence[dict[str, Any]]) -> Table:
+    """Return the table of problems that are not one logistic regression with single weights."""
+    header = ("problem", "solver", *(f"ms to {float(level):g}" for level in lines[0]["ms"]), "least gap")
+    rows = [
+        (line["problem"], line["solver"], *map(short_ms, line["ms"].values()), _cell(line["gap"])) for line in lines
+    ]
+    note = (
+        "CPU ms to a relative gap: the minimum of interleaved rounds, the cheapest setting that comes as near to the "
+        "least objective of all fits. The gap of a path is the largest of its strengths. A dash: not reached."
+    )
+    return Table(OTHER_PROBLEMS, header, rows, note)
+
+
+def short_ms(ms: float | None) -> str:
+    """Return a time with three digits or more; a dash for none.
+
+    >>> short_ms(1234.5), short_ms(0.5), short_ms(None)
+    ('1,234', '0.5', '–')
+    """
+    return "–" if ms is None else f"{ms:,.0f}" if ms >= 100.0 else f"{ms:.3g}"
+
+
 # --- growth -----------------------------------------------------------------------------------------------------------
 
 
@@ -326,7 +353,7 @@ def write_page(path: str | Path, results: dict[str, Any]) -> Path:
     blocks = [*_plots(results)]
     for table in tables(results):
         block = (html.text(table.note) if table.note else "") + html.table(table.header, table.rows)
-        is_first = table.title == WINS
+        is_first = table.title in (WINS, OTHER_PROBLEMS)
         blocks += [html.heading(table.title), block] if is_first else [html.details(table.title, block)]
     blocks += [html.heading("How it was measured"), *(html.text(line) for line in (*about(results), LEGEND))]
     return html.write(path, charts.headline(results), blocks)

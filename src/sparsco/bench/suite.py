@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from . import measure, optimum, scaling, sets
 from .isolated_fit import WARM_ROWS
 from .kept import Kept
 from .methods import BARE, ELASTIC, L1, METHODS, NO_INTERCEPT, POLISH, Method, versions
+from .problems import measuring
 from .sets import Data, Problem
 from .solvers import Fit, Setting, Weights
 
@@ -40,6 +42,7 @@ class Plan(NamedTuple):
     ``patience``: a method's ladder is abandoned when a fit takes so many times as long as our polish, and at least half
     a second.  ``parts``: measurements besides passes.  ``absent``: sets that are left out because their files are
     missing.  ``shares``: strengths as shares of the largest that selects a feature, in place of each set's own.
+    ``others``: the sets of problems besides one logistic regression with single weights, by the problem.
     """
 
     sets: Sequence[str]
@@ -52,6 +55,7 @@ class Plan(NamedTuple):
     absent: Sequence[str] = ()
     shares: Sequence[float] = ()
     kinds: Sequence[str] = KINDS
+    others: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def run(plan: Plan, kept: Kept, say: Say, save: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -68,6 +72,7 @@ def run(plan: Plan, kept: Kept, say: Say, save: Callable[[dict[str, Any]], None]
         "left_out": left_out,
         "problems": [],
         "scaling": [],
+        "lines": [],
     }
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # the effect of more passes is what is measured here
@@ -88,6 +93,12 @@ def run(plan: Plan, kept: Kept, say: Say, save: Callable[[dict[str, Any]], None]
                     results["problems"].append(bench.measured(methods))
                     save(_stamped(results))
             del data
+        for name, places in plan.others.items():
+            for place in places:
+                packages = {method.package for method in there}
+                lines = measuring.lines_of(name, place, packages, plan.rounds, kept, say, left_out)
+                results["lines"] += lines
+                save(_stamped(results))
         if "scaling" in plan.parts:
             for figures in scaling.measured(there, plan.rounds, plan.quick, kept.ours, say):
                 results["scaling"].append(figures)

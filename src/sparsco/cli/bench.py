@@ -7,12 +7,16 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .options import FINE, check_writable, command, positive, to_json
 
+if TYPE_CHECKING:
+    from ..bench import suite
+
 _EXAMPLE = """  sparsco bench --quick                                    small sets, half a minute
   sparsco bench --sets rcv1-20k --methods scikit-learn skglm --report bench.html
+  sparsco bench --problems path group --methods adelie     paths of 32 strengths and groups of features
   sparsco bench --json bench.json --markdown bench.md --resume
   sparsco bench --from bench.json --report bench.html      show saved results again
   sparsco bench --resume --again sparsco                   measure ours again; others are kept
@@ -27,7 +31,21 @@ exit code:
     2  bad argument or missing data
     3  a file could not be written
   130  interrupted (Ctrl-C); finished measurements are kept for --resume"""
-_MEASURING = ("quick", "sets", "methods", "rounds", "strengths", "shares", "patience", "skip", "resume", "again")
+_SINGLE = "single"
+_PROBLEMS = (_SINGLE, "path", "group", "classes", "regression")
+_MEASURING = (
+    "quick",
+    "problems",
+    "sets",
+    "methods",
+    "rounds",
+    "strengths",
+    "shares",
+    "patience",
+    "skip",
+    "resume",
+    "again",
+)
 """The options that have no meaning together with --from."""
 
 
@@ -44,6 +62,13 @@ def _add_measuring(to: argparse.ArgumentParser) -> None:
     """Add the options that decide what is measured."""
     to.add_argument(
         "--quick", action="store_true", help="use small sets, two rounds and one strength; do not measure memory"
+    )
+    to.add_argument(
+        "--problems",
+        nargs="+",
+        choices=_PROBLEMS,
+        help="logistic regressions with single weights (default), paths of 32 strengths, groups of features, several "
+        "classes, least squares; all but the first have sets of their own, unless --sets names some",
     )
     to.add_argument(
         "--sets",
@@ -152,18 +177,7 @@ def _bench(given: argparse.Namespace) -> int:
     if given.source:
         results = _together([_read(file) for file in given.source])
     else:
-        named, absent = sets.names(given.sets, given.quick)
-        plan = suite.Plan(
-            named,
-            methods.chosen(given.methods),
-            given.rounds or (2 if given.quick else 5),
-            len(given.shares or ()) or given.strengths or (1 if given.quick else 2),
-            given.patience or (3.0 if given.quick else 10.0),
-            [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)],
-            given.quick,
-            absent,
-            given.shares or (),
-        )
+        plan = _plan(given)
         study = "bench-quick" if given.quick else "bench"
         measured = kept.opened(cache_folder("bench"), study, given.resume, given.again or ())
         try:
@@ -177,12 +191,37 @@ def _bench(given: argparse.Namespace) -> int:
     return FINE
 
 
+def _plan(given: argparse.Namespace) -> suite.Plan:
+    """Return what is to be measured."""
+    from ..bench import methods, sets, suite
+    from ..bench.problems.definitions import places_of
+
+    wanted = list(dict.fromkeys(given.problems or [_SINGLE]))
+    named, absent = sets.names(given.sets, given.quick) if _SINGLE in wanted else ([], [])
+    parts = [part for part in suite.PARTS if part not in given.skip and (part != "memory" or not given.quick)]
+    return suite.Plan(
+        named,
+        methods.chosen(given.methods),
+        given.rounds or (2 if given.quick else 5),
+        len(given.shares or ()) or given.strengths or (1 if given.quick else 2),
+        given.patience or (3.0 if given.quick else 10.0),
+        parts if named else [],
+        given.quick,
+        absent,
+        given.shares or (),
+        others={name: places_of(name, given.sets, given.quick) for name in wanted if name != _SINGLE},
+    )
+
+
 def _check_measuring(given: argparse.Namespace) -> None:
     """Raise for options of a measurement that exclude each other, or that are out of range."""
     from ..bench import methods
 
     if given.patience is not None and not given.patience > 0.0:
         raise ValueError(f"--patience must be positive, got {given.patience:g}.")
+    alone = [f"--{name}" for name in ("strengths", "shares", "patience", "skip") if getattr(given, name)]
+    if alone and given.problems and _SINGLE not in given.problems:
+        raise ValueError(f"{alone[0]} is for --problems {_SINGLE} only.")
     if given.shares and given.strengths:
         raise ValueError("--shares are the strengths: leave --strengths out.")
     for share in given.shares or ():
@@ -230,6 +269,7 @@ def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return runs[0] | {
         "problems": [each for run in runs for each in run["problems"]],
         "scaling": [each for run in runs for each in run["scaling"]],
+        "lines": [each for run in runs for each in run["lines"]],
         "left_out": {name: why for run in runs for name, why in run["left_out"].items() if name not in measured},
         "ended": last["ended"],
         "load_after": last["load_after"],
@@ -239,7 +279,7 @@ def _together(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def _read(path: str) -> dict[str, Any]:
     try:
         results = json.loads(Path(path).read_text())
-        return results | {key: results[key] for key in ("machine", "problems", "scaling")}
+        return results | {key: results[key] for key in ("machine", "problems", "scaling", "lines")}
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"--from: {path} does not hold results of sparsco bench: give a file that --json wrote."
