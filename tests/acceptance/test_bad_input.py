@@ -145,6 +145,7 @@ def test_bad_labels(case):
 def test_labels_in_a_stream():
     fresh = SparseClassifier(**SIMPLE)
     assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=[1]), ValueError, ["classes has one class only"])
+    assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes="any"), ValueError, ["classes='any'", "leave it out"])
     assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=[0, 2]), ValueError, ["label 1", "[0, 2]"])
     assert_refused(fresh, lambda m: m.partial_fit(X, Y, classes=["0", "1"]), ValueError, ["label 0", "'0'"])
     assert_refused(fresh, lambda m: m.partial_fit(X, T, classes=[0, 1]), ValueError, ["Unknown label type"])

@@ -335,7 +335,7 @@ def test_strengths():
         (SparseRegressor(penalty=Adaptive(power=0.0)), "Adaptive(power=0.0): it must be a number above 0"),
         (SparseRegressor(penalty=MCP(-1.0)), "MCP(lam=-1.0)"),
         (SparseRegressor(penalty=MCP(0.1), alpha=0.1), "carries its own strength"),
-        (SparseRegressor(penalty="mcp", standardize=True), "scale the columns yourself"),
+        (SparseRegressor(penalty="mcp", standardize=True), "leave it out, or scale X"),
         (SparseRegressor(penalty="mcp", l1_ratio=0.0, alpha=0.1), "MCP needs an L1 weight above 0"),
         (SparsePath(SparseRegressor(penalty="mcp")), "MCP solves weighted problems of one strength"),
         (SparseRegressorCV(SparseRegressor(penalty="mcp")), "MCP solves weighted problems of one strength"),

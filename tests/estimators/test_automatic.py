@@ -279,7 +279,7 @@ def test_bad_parameters_are_refused_in_one_sentence():
         ({"relaxed": 1}, "relaxed=1"),
         ({"choose": "best"}, "choose='best'"),
         ({"l1_ratio": "half"}, "l1_ratio='half'"),
-        ({"standardize": True, "optimizer": "fobos"}, "standardize=True works with the automatic method only"),
+        ({"standardize": True, "penalty": "nonnegative"}, "standardize=True is for penalty='elasticnet'"),
         ({"polish": True, "budget": 3}, "choose one of the two"),
     ):
         with pytest.raises(ValueError, match=part):

@@ -14,28 +14,15 @@ from sparsco.cli import main
 from sparsco.data.rows import as_matrix
 from sparsco.solver.units import Units, column_sums
 from sparsco.training.paths import train_path
+from support.uneven import D, N, uneven_rows, units
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-N, D = 3000, 30
 SMALL = {"n_alphas": 4, "eps": 0.02}
-
-
-def units(X, weights=None):
-    """Return sd * f^(-1/4) of each column of a dense array; 1 for one without nonzeros."""
-    a = np.ones(len(X)) if weights is None else weights
-    mean = a @ X / a.sum()
-    sd, share = np.sqrt(a @ (X - mean) ** 2 / a.sum()), a @ (X != 0.0) / a.sum()
-    return np.where(share > 0.0, sd * np.where(share > 0.0, share, 1.0) ** -0.25, 1.0)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Return rows whose columns have very different scales and shares of nonzeros, and a score for each."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < np.linspace(0.02, 1.0, D))
-    w = np.where(np.arange(D) % 3 == 0, 1.0, 0.0)
-    score = X @ w + 0.5 * rng.logistic(size=N)
-    return X * 10.0 ** rng.integers(-3, 4, D), score
+    return uneven_rows()
 
 
 CASES = {
@@ -251,9 +238,9 @@ def test_the_parameters_of_a_model_solve_its_objective(rows):
     u = units(X)
     np.testing.assert_allclose(again.coef_ * u, best.coef_ * u, atol=1e-6)
     named = SparsePath(SparseRegressor(random_state=0, optimizer="fobos", conversion="last"), **SMALL).fit(X, score)
-    again = clone(named.model_).fit(X, score)
+    assert named.model_.optimizer == "fobos" and type(named.model_.report_["optimizer"]).__name__ == "FOBOS"
+    again = clone(named.model_).fit(X, score)  # other rows in another order
     assert np.corrcoef(again.predict(X), named.predict(X))[0, 1] > 0.99
-    assert type(named.model_.report_["optimizer"]).__name__ == "FOBOS"
 
 
 def test_the_command_has_the_options_of_a_path(rows, tmp_path, capsys):

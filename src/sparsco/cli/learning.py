@@ -66,7 +66,8 @@ def _add_strength(group: Any) -> None:
     group.add_argument(
         "--standardize",
         action=yes_or_no,
-        help="penalise each column in units of its spread (default: yes, for an elastic net without --alpha)",
+        help="penalise each column in units of its spread (default: yes, for an elastic net whose strength is chosen "
+        "on held-out rows; in compare, without --alpha)",
     )
     group.add_argument(
         "--relaxed",

@@ -15,6 +15,7 @@ from ..engine.run import PILOT_ROWS, Run
 from ..estimators.converted import convert_runs, sizes_of
 from ..estimators.life_cycle import unchanged_on_error
 from ..estimators.linear import LinearModel
+from ..estimators.parameters import in_units
 from ..selection.linear_path import LinearPath
 from ..streams.cache import CacheStream
 from ..streams.files import changed
@@ -429,6 +430,7 @@ def _check(model: Any, passes: int | None) -> None:
             not isinstance(model.feature_groups, str | Mapping),
             "a partition does not have the names of all features: give a label for each column",
         ),
+        ("standardize", not in_units(model), "each partition would have units of its own; scale the columns"),
         ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         (

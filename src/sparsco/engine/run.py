@@ -187,6 +187,9 @@ class Run(KeepsRows, Elsewhere):
         if self.units is not None:
             self.units = self.units.begun(matrix, weights, self.d)
             matrix = self.units.divided(matrix, np.arange(len(matrix)))
+            if self.initial is not None:
+                w, b = self.initial
+                self.initial = w * self.units.at(np.s_[: len(w)])[:, None], b
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
 
@@ -313,7 +316,7 @@ class Run(KeepsRows, Elsewhere):
         if self.pilot is None:
             return self.trained_copy().finish()
         answer = self.checked(self.conversion.finish(self))
-        return answer if self.units is None else answer._replace(w=self.units.weights(answer.w))
+        return answer._replace(w=self.for_given_rows(answer.w))
 
     def checked(self, answer: Answer) -> Answer:
         """Return the answer, rounded where there is a rounding; raise a DivergenceError for one that is useless."""
@@ -356,7 +359,11 @@ class Run(KeepsRows, Elsewhere):
         Other features are not read.
         """
         w, b = self._iterate.weights_at(features, often)
-        return w if self.units is None else self.units.weights(w, features), b
+        return self.for_given_rows(w, features), b
+
+    def for_given_rows(self, w: np.ndarray, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
+        """Return weights (features, models) for rows as they came, from weights for the rows that are learned."""
+        return w if self.units is None else self.units.weights(w, features)
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return w_T, the iterate before the last example."""
@@ -427,6 +434,7 @@ class Run(KeepsRows, Elsewhere):
             intercept=problem.intercept,
             seed=self.seed,
             half_life=self.half_life,
+            units=None if self.units is None else self.units.copy(),
         )
         run.late, run.told = True, self.told
         run._resolve(*self.pilot_rows[:3])

@@ -113,8 +113,8 @@ class LinearModel(CrossLearning, OneExample, Readable):
                 start = features.start(w), b
             if by_row is not None:
                 by_row = by_row.among(counted_rows(len(codes), weights), len(codes))
-            units = None
-            if in_units(self) and half_life_of(self) is None:  # rows that fade are a stream, also in a fit
+            units, fades = None, half_life_of(self) is not None  # rows that fade are a stream, also in a fit
+            if in_units(self, start is not None) and not fades:
                 units = Units.of(placed, features.room, weights)
             self._fit.start(new_runs(self, features.room, start, by_row=by_row, units=units), phase, self)
             self.n_iter_ = 0
@@ -194,7 +194,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
             if run.pilot is None:
                 return np.inf
             w, b = run.weights()
-            total += run.mean_loss(matrix, *lanes, w, b)
+            total += run.mean_loss(matrix, *lanes, run.for_given_rows(w), b)
             if penalised:
                 total += float(np.sum(strength(run.problem.penalty, w)))
         return total

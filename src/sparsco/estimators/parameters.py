@@ -89,9 +89,9 @@ def suits_units(model: Any) -> bool:
     return is_net and smooth(named("loss", model.loss, model.known_losses)) is not None
 
 
-def in_units(model: Any) -> bool:
-    """Return whether the strengths of a path penalise columns in units of their spread."""
-    return model.strengths is not None and is_true(model.standardize)
+def in_units(model: Any, starts_elsewhere: bool = False) -> bool:
+    """Return whether rows are learned in units of the columns' spread; an automatic choice does that in phase two."""
+    return is_true(model.standardize) and not is_automatic(model, starts_elsewhere)
 
 
 def _choice(model: Any, by_row: ByRow | None) -> Choose:
@@ -155,14 +155,8 @@ def _check_penalty(model: Any) -> None:
     """Raise a ValueError if parameters of the penalty contradict each other, or the method."""
     if promises(model):
         check_promise(model, is_automatic(model))
-    if in_units(model):
-        if not suits_units(model):
-            raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
-    elif is_true(model.standardize) and not is_automatic(model):
-        raise ValueError(
-            "standardize=True works with the automatic method only: leave optimizer, conversion, step_size and preset "
-            "open, and choose penalty='elasticnet'; or scale the columns yourself."
-        )
+    if in_units(model) and not suits_units(model):
+        raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
     end = _ratio_by_name(model)
     if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
         raise ValueError(
@@ -426,7 +420,7 @@ def new_runs(
     ``names`` are the names of the features, where the columns of the model have none.  ``units`` are those of the
     features, where the model has units; without them they are those of the first rows.
     """
-    units = (units or Units()) if in_units(model) else None
+    units = (units or Units()) if in_units(model, init is not None) else None
     _check_held_out(model, init is not None, by_row)
     fixed = by_column(model)
     if one_by_one and fixed:

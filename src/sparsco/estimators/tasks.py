@@ -223,6 +223,8 @@ class LinearClassifier(Calibrated, LinearModel):
             codes = self._found(y, weights)
             return codes.astype(np.float64), self._weights_of_next(codes, weights, is_repeat)
         if classes is not None:
+            if np.ndim(classes) != 1:
+                raise ValueError(f"classes={classes!r}: give a list of labels, or leave it out to accept new ones.")
             given, _ = two_or_more(np.asarray(classes), "classes")
             if not first and not np.array_equal(given, self.classes_):
                 raise ValueError(f"classes differ from those of the first call, {self.classes_.tolist()}.")

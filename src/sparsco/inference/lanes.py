@@ -45,10 +45,11 @@ class Lane(NamedTuple):
 
         ``is_part``: the rows are not all that the sample has, so that they are taken for themselves.
         """
-        has_intercept = self.run.problem.intercept
-        start = np.append(coef, intercept) if has_intercept else coef
+        units = np.ones(len(columns)) if self.run.units is None else self.run.units.at(columns)  # of the sampled rows
+        start = np.append(coef * units, intercept) if self.run.problem.intercept else coef * units
         found = estimates(self.design(columns), start, None if is_part else self._stream(columns))
-        return Estimates(*(each[: len(columns)] for each in found))
+        weights, errors, freedom = (each[: len(columns)] for each in found)
+        return Estimates(weights / units, errors / units, freedom)
 
     @property
     def rows_of_stream(self) -> int:

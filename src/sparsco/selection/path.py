@@ -13,7 +13,6 @@ from ..estimators.converted import Converted
 from ..estimators.linear import LinearModel
 from ..penalties import RATIOS
 from ..util.notices import warn
-from ..util.validation import is_true
 
 RULES = ("min", "1-se")
 
@@ -115,9 +114,6 @@ class Path:
             total = lam + rho
             model.penalty = "elasticnet" if model.penalty in RATIOS else model.penalty
             model.alpha, model.l1_ratio = total, lam / total if total > 0.0 else 1.0
-        if is_true(model.standardize):  # the method that solves in these units
-            model.optimizer = model.conversion = model.step_size = "auto"
-            model.preset = None
         return model
 
     def choose(self, rule: Any = "min") -> float:

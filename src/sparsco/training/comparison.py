@@ -26,7 +26,7 @@ from .train import train
 
 METHODS: dict[str, dict[str, Any]] = {
     "automatic": {"alpha": "auto"},
-    "default": {},
+    "default": {"conversion": "average-sl"},
     "nftrl": {"optimizer": "nftrl", "conversion": "last"},
     "ftrl": {"optimizer": "ftrl", "conversion": "last"},
     "fobos": {"optimizer": "fobos", "conversion": "last"},
@@ -110,6 +110,8 @@ def compare(
     few, compiled = _first_rows(source, options), set[str]()
     if alpha is None:
         is_elastic_net = given.get("penalty", "elasticnet") in ("elasticnet", *RATIOS)
+        if is_elastic_net:  # all methods penalise columns in units of their spread, as the automatic choice does
+            given.setdefault("standardize", True)
         own = ({"optimizer": "nftrl"} if is_elastic_net else {}) | given  # the strength that the first rows suggest
         first = train(
             source, _like(model, own), passes=1, shuffle=shuffle, reader=options, settings=own, classes=classes
@@ -131,7 +133,7 @@ def compare(
         for strength in of_method[method]:
             add(method, given | {"alpha": alpha * strength} | METHODS[method])
     if features:
-        dropped = "l1_ratio", "penalty", "feature_groups", "preset", "budget"
+        dropped = "l1_ratio", "penalty", "feature_groups", "preset", "budget", "standardize"
         own = {name: value for name, value in given.items() if name not in dropped}
         two = TwoStage()
         full = add("two-stage", own | {"preset": two})
