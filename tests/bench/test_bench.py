@@ -386,6 +386,7 @@ def test_help_ends_with_an_example_and_exit_codes(capsys):
 def test_the_list_names_everything(bench):
     code, said = bench("--list")
     assert code == 0 and "rcv1-200k" in said.out and "sklearn sgd averaged" in said.out
+    assert "--problems path: dense-100k, rcv1-100k\n" in said.out
 
 
 def test_the_cost_of_learning_alone_is_metered():

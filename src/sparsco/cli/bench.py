@@ -127,7 +127,7 @@ def _add_scale(to: argparse.ArgumentParser) -> None:
 
 def _add_files(to: argparse.ArgumentParser) -> None:
     """Add the options of what is shown and written."""
-    to.add_argument("--list", action="store_true", help="list sets and methods, and exit")
+    to.add_argument("--list", action="store_true", help="list sets, problems and methods, and exit")
     to.add_argument(
         "--json",
         metavar="FILE",
@@ -145,15 +145,12 @@ def _add_files(to: argparse.ArgumentParser) -> None:
 
 
 def _bench(given: argparse.Namespace) -> int:
-    from ..bench import kept, methods, present, sets, suite
+    from ..bench import kept, present, suite
     from ..util.atomic_files import write_text
     from ..util.folders import cache_folder
 
     if given.list:
-        print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))
-        for method in methods.METHODS.values():
-            print(f"{method.name:24} {', '.join(method.problems):40} {method.missing}".rstrip())
-        return FINE
+        return _list()
     if given.scale:
         return _scale(given)
     if given.seconds is not None or given.kill:
@@ -188,6 +185,19 @@ def _bench(given: argparse.Namespace) -> int:
     print(to_json(results) + "\n" if given.json == "-" else present.as_markdown(results), end="")
     if given.report:
         print(f"report: {present.write_page(given.report, results)}", file=sys.stderr)
+    return FINE
+
+
+def _list() -> int:
+    """Print the sets of each problem, and the methods."""
+    from ..bench import methods, sets
+    from ..bench.problems import definitions
+
+    print("sets:   ", ", ".join((*sets.USUAL, *sets.LONG, *sets.real())))
+    for name, places in definitions.SETS.items():
+        print(f"--problems {name}:", ", ".join(places[False]))
+    for method in methods.METHODS.values():
+        print(f"{method.name:24} {', '.join(method.problems):40} {method.missing}".rstrip())
     return FINE
 
 
