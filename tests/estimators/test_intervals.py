@@ -104,6 +104,16 @@ def test_features_are_named_by_name_or_column():
             each.intervals(also=[unknown])
 
 
+def test_features_of_a_table_are_named_as_its_summary_names_them():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=400), "kind": rng.choice(list("ab"), 400)})
+    model = SparseClassifier(random_state=0, alpha=0.5, conversion="average-sl")
+    model.fit(table, table["size"] + rng.logistic(size=400) > 0.0)
+    assert model.intervals(also=["kind=b", "size"])["feature"].tolist() == ["size", "kind=b"]
+    with pytest.raises(ValueError, match="no column 'kind'"):
+        model.intervals(also=["kind"])
+
+
 def test_rows_of_weight_zero_do_not_count():
     X, y = numbers()
     weights = (np.arange(N) % 3 != 0) * np.linspace(1.0, 2.0, N)

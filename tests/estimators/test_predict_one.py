@@ -42,8 +42,9 @@ def test_predictions_change_no_bit_and_depend_on_the_examples_alone(kind):
     assert asked.coef_.tobytes() == quiet.coef_.tobytes() == stored.coef_.tobytes()
 
 
-def test_early_predictions_have_learned_every_example():
-    model = new("two")
+@pytest.mark.parametrize("settings", [{}, {"half_life": 200, "conversion": "last"}])
+def test_early_predictions_have_learned_every_example(settings):
+    model = new("two", **settings)
     for k, (x, y) in enumerate(zip(STREAM[:700], LABELS["two"], strict=False)):
         model.learn_one(x, y)
         model.predict_one(x)

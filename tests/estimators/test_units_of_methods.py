@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import pickle
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsco import SparseClassifier, SparseRegressor, distributed
+from sparsco import SparseClassifier, SparseRegressor, distributed, train
+from sparsco.jit.lanes import signed
 from sparsco.losses import Huber
+from sparsco.parts.contracts import Loss, part
 from sparsco.training import comparison
 from support.uneven import D, uneven_rows, units
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@part(Loss)
+class Distance(NamedTuple):
+    """A loss of one's own without a curvature: |p - y|."""
+
+    classifies, smoothness, curved = False, 1.0, False
+
+    def value(loss, p, y):
+        return np.abs(p - y)
+
+    def derivative(loss, p, y):
+        return signed(1.0, p - y)
+
+    def curvature(loss, p, y):
+        return 0.0 * p
+
+
 OPEN = {"standardize": True, "random_state": 0}
 CASES = {
     "nftrl": (SparseClassifier, {"optimizer": "nftrl"}),
@@ -27,6 +48,7 @@ CASES = {
     "softmax": (SparseClassifier, {"loss": "multinomial", "conversion": "average-sl"}),
     "two outputs": (SparseRegressor, {"optimizer": "nftrl"}),
     "another loss": (SparseRegressor, {"loss": Huber(1.0), "optimizer": "rda"}),
+    "a loss of one's own": (SparseRegressor, {"loss": Distance(), "optimizer": "rda"}),
     "a budget": (SparseClassifier, {"optimizer": "fobos", "budget": 4}),
     "an optimum": (SparseClassifier, {"conversion": "last", "alpha": 0.01, "polish": 1e-9}),
     "weights of features": (SparseClassifier, {"optimizer": "ftrl", "feature_weights": np.linspace(0.5, 2.0, D)}),
@@ -45,7 +67,7 @@ def targets(case, score):
         return np.digitize(score, [-0.5, 0.5])
     if case == "two outputs":
         return np.stack([score, -score + 0.3 * score**2], 1)
-    return score if case == "another loss" else np.where(score > 0.0, "yes", "no")
+    return score if case in ("another loss", "a loss of one's own") else np.where(score > 0.0, "yes", "no")
 
 
 def assert_same(found, by_hand, u):
@@ -115,7 +137,7 @@ def test_intervals_are_those_of_the_columns_as_they_are(rows, split):
 
 def test_partitions_have_no_units(rows):
     X, score = rows
-    with pytest.raises(ValueError, match="standardize=True is not for data in partitions: each partition"):
+    with pytest.raises(ValueError, match="standardize=True is not for data in partitions: partitions have"):
         distributed.fit(SparseClassifier(**OPEN, optimizer="nftrl"), (X, score > 0.0))
 
 
@@ -131,3 +153,49 @@ def test_methods_are_compared_in_units(rows):
         found = [comparison.compare(X * f, settings=settings, **given) for f in (1.0, factors)]
         one, other = ([each._replace(seconds=None) for each in outcomes[1:]] for outcomes in found)
         assert (one == other) is is_same
+
+
+def test_what_a_model_reports_is_of_the_columns_as_they_are(rows):
+    X, score = rows
+    u, y = units(X), score > 0.0
+    for settings in ({"optimizer": "nftrl"}, {"conversion": "average"}, {"alpha": 0.01, "polish": 1e-9}):
+        model = SparseClassifier(**OPEN | {"conversion": "last"} | settings)
+        found, by_hand = model.fit(X, y), clone(model).set_params(standardize=False).fit(X / u, y)
+        for point, expected in zip(found.history_, by_hand.history_, strict=True):
+            assert point == pytest.approx(expected)
+        lines, expected = ({line.name: line for line in each.summary().lines} for each in (found, by_hand))
+        assert len(lines) > 2 and lines.keys() == expected.keys()
+        for name, line in lines.items():
+            assert (line.effect, line.share) == pytest.approx((expected[name].effect, expected[name].share))
+
+
+@pytest.mark.parametrize("n", [600, 3000])
+def test_intervals_of_an_optimum_are_those_of_the_columns_as_they_are(rows, n, tmp_path):
+    X, y = rows[0][:n], np.where(rows[1][:n] > 0.0, 1, -1)
+    model = SparseClassifier(**OPEN, conversion="last", alpha=0.02, polish=1e-9)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    for u, found in (
+        (units(X), clone(model).fit(X, y)),
+        (units(X[:1000]), train(tmp_path / "rows.npz", clone(model), shuffle=False).model),
+    ):
+        by_hand = clone(model).set_params(standardize=False).fit(X / u, y)
+        for split in (False, True):
+            of_given, expected = (each.intervals(also=range(D), split=split) for each in (found, by_hand))
+            for name in ("estimate", "error"):
+                np.testing.assert_allclose(of_given[name] * u, expected[name], rtol=1e-5)
+
+
+def test_crosses_that_are_born_have_their_products_in_kept_rows():
+    rng, values = np.random.default_rng(0), np.array([2.0, 3.0, 5.0, 7.0])  # any two have a product of their own
+    X = values * (rng.random((3000, 4)) < [0.6, 0.5, 0.4, 0.7])
+    y = np.where((X[:, 0] * X[:, 1] > 0.0) ^ (rng.random(3000) < 0.05), 1, -1)
+    settings = {"optimizer": "nftrl", "alpha": 0.005} | OPEN
+    model = train(X, y=y, cross="all", birth=True, settings=settings, shuffle=False).model
+    (run,), features = model.fit_state.runs, model.fit_state.features
+    u, born = run.units.at(), features.names.index("x0*x1")
+    expected = np.array([np.prod([values[int(name[1:])] for name in each.split("*")]) for each in features.names])
+    for kept in (run.sample().R, run.pilot_rows.matrix):
+        np.testing.assert_allclose(kept.data * u[kept.indices], expected[kept.indices], rtol=1e-12)
+        assert (kept.indices == born).sum() > 100
+    first = np.prod(X[:1000, :2], axis=1)
+    assert u[born] == pytest.approx(units(first[:, None])[0]) and "x0*x1" in model.summary().lines[0].name

@@ -203,7 +203,14 @@ def test_interactions_without_main_effects_are_not_born():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"half_life": 900}, {"alpha": 0.02}, {"alpha": 0.02, "optimizer": "rda", "conversion": "last"}]
+    "settings",
+    [
+        {},
+        {"half_life": 900},
+        {"alpha": 0.02},
+        {"alpha": 0.02, "optimizer": "rda", "conversion": "last"},
+        {"standardize": True, "optimizer": "nftrl"},
+    ],
 )
 def test_any_cut_and_any_number_of_threads_give_the_same_bits(tmp_path, settings):
     X, y, _ = planted(n=2500, d=30)

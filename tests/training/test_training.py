@@ -636,6 +636,7 @@ def test_update_goes_on_where_a_model_stopped(here, capsys):
         (["train", "data.svm", "--penalty", "L1Ball(True)"], 2, "radius=True must be a number"),
         (["train", "data.svm", "--penalty", "GroupL1(1, groups.txt)"], 2, "a file's name in quotes"),
         (["compare", "data.svm", "--penalty", "L1Ball(1)"], 2, "has its own strength"),
+        (["compare", "data.svm", "--preset", "two-stage"], 2, "compare sets --optimizer, --conversion and --preset"),
         (["train", "data.svm", "--loss", "Huber(open('x'))"], 2, "there is no open in sparsco"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'none.txt')"], 2, "none.txt"),
         (["train", "data.svm", "--penalty", "GroupL1(1, 'data.svm')"], 2, "data.svm must contain numbers only"),

@@ -65,8 +65,8 @@ def run(given: argparse.Namespace) -> int:
     from ..training.comparison import USUAL, as_text, compare, write_page
     from ..util.progress import Bar
 
-    if given.optimizer or given.conversion:
-        raise ValueError("compare sets --optimizer and --conversion itself: name the methods with --methods.")
+    if given.optimizer or given.conversion or given.preset:
+        raise ValueError("compare sets --optimizer, --conversion and --preset itself: name the methods with --methods.")
     if given.polish:
         raise ValueError("--polish gives the same model for every method: leave it out.")
     if "-" in given.data:

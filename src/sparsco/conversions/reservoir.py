@@ -71,6 +71,11 @@ class Sample(NamedTuple):
     V: SampleRows
     kappa: float
 
+    def in_units(self, units: np.ndarray) -> Sample:
+        """Return the sample with each column divided by its unit."""
+        R, V = (rows._replace(data=rows.data / units[rows.indices]) for rows in (self.R, self.V))
+        return self._replace(R=R, V=V)
+
     def lanes(self, lanes: slice) -> Sample:
         """Return the sample with the targets and weights of some models."""
         return Sample(self.R.lanes(lanes), self.V.lanes(lanes), self.kappa)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from ..data.rows import Matrix, stack
+from ..data.rows import stack
 from .run import Run
 
 
@@ -26,12 +27,12 @@ class Early:
             warnings.simplefilter("ignore")  # of few examples: the runs themselves warn
             for copy in self.runs:
                 before = copy.before_pilot()
-                matrix, y, weights = _joined(copy.collected)
+                matrix, *others = _joined(copy.collected)
                 first = np.arange(self.pilot)
-                own = [(matrix.take(first), y[first], weights[first])]
+                own = [(matrix.take(first), *(each[first] for each in others))]
                 copy.go_back(before | {"collected": own, "_buffered": self.pilot, "told": []})
                 copy.begin()
-                copy.feed(matrix, y, weights, np.arange(self.pilot, len(y)))
+                _feed(copy, (matrix, *others), self.pilot)
         self.parts = len(runs[0].collected)
 
     def goes_on(self, runs: Sequence[Run], class_since: int) -> bool:
@@ -44,7 +45,7 @@ class Early:
             if run.d > copy.d:
                 copy.grow(run.d)
             for part in run.collected[self.parts :]:
-                copy.feed(*part)
+                _feed(copy, part)
         self.parts = len(runs[0].collected)
         return self.runs
 
@@ -54,5 +55,14 @@ def _pilot_rows(runs: Sequence[Run], class_since: int) -> int:
     return max(1 << max(n.bit_length() - 1, 0), min(class_since, n)) if n else 0
 
 
-def _joined(parts: Sequence[tuple[Matrix, np.ndarray, np.ndarray]]) -> tuple[Matrix, np.ndarray, np.ndarray]:
-    return stack([part[0] for part in parts]), *(np.concatenate([part[k] for part in parts]) for k in (1, 2))
+def _joined(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return rows, targets and weights of all parts, and times where old rows fade."""
+    return stack([part[0] for part in parts]), *(
+        np.concatenate(each) for each in zip(*(p[1:] for p in parts), strict=True)
+    )
+
+
+def _feed(run: Run, part: tuple[Any, ...], first: int = 0) -> None:
+    """Let a run learn rows that another one has collected, from the row ``first`` on."""
+    matrix, y, weights, *times = part
+    run.feed(matrix, y, weights, np.arange(first, len(y)), times=times[0] if times else None)

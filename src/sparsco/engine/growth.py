@@ -68,14 +68,30 @@ def keep_features(run: Run, kept: np.ndarray) -> None:
 
 
 def rewrite_rows(run: Run, rewritten: Callable[[Matrix], Matrix]) -> None:
-    """Replace the rows that a run keeps: those that are collected, or the pilot and the samples."""
+    """Replace the rows that a run keeps: those that are collected, or the pilot and the samples.
+
+    ``rewritten`` gets rows as they came, and so returns them.  New features have the units of the first rows.
+    """
     if run.pilot is None:
         run.collected = [(rewritten(matrix), *rest) for matrix, *rest in run.collected]
         return
-    run.pilot_rows = run.pilot_rows._replace(matrix=rewritten(run.pilot_rows.matrix))
-    for sample in (run.reservoir, run.polished_rows):
-        if sample is not None:
-            sample.rewrite(rewritten)
+    if run.polished_rows is not None:  # as they came
+        run.polished_rows.rewrite(rewritten)
+
+    def learned(matrix: Matrix, weights: np.ndarray | None = None) -> Matrix:
+        if run.units is None:
+            return rewritten(matrix)
+        data = matrix.data * run.units.at(matrix.indices)
+        given = rewritten(Matrix(matrix.indptr, matrix.indices, data, matrix.d))
+        run.units.grow(given.d)
+        if weights is not None:
+            run.units.meet(given, weights)
+        return run.units.divided(given, np.arange(len(given)))
+
+    first = run.pilot_rows
+    run.pilot_rows = first._replace(matrix=learned(first.matrix, first.given_weights))
+    if run.reservoir is not None:
+        run.reservoir.rewrite(learned)
 
 
 def add_models(run: Run, targets: Any) -> None:

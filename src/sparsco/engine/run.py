@@ -188,8 +188,7 @@ class Run(KeepsRows, Elsewhere):
             self.units = self.units.begun(matrix, weights, self.d)
             matrix = self.units.divided(matrix, np.arange(len(matrix)))
             if self.initial is not None:
-                w, b = self.initial
-                self.initial = w * self.units.at(np.s_[: len(w)])[:, None], b
+                self.initial = self.for_learned_rows(self.initial[0]), self.initial[1]
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
         self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
 
@@ -364,6 +363,10 @@ class Run(KeepsRows, Elsewhere):
     def for_given_rows(self, w: np.ndarray, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
         """Return weights (features, models) for rows as they came, from weights for the rows that are learned."""
         return w if self.units is None else self.units.weights(w, features)
+
+    def for_learned_rows(self, w: np.ndarray) -> np.ndarray:
+        """Return weights (features, models) for the rows that are learned, from weights for rows as they came."""
+        return w if self.units is None else w * self.units.at(np.s_[: len(w)])[:, None]
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return w_T, the iterate before the last example."""

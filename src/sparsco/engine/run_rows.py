@@ -47,11 +47,22 @@ class KeepsRows:
 
         Of a small share of the rows, no more than ``enough`` rows are returned.
         """
-        return None if (kept := self.reservoir or self.polished_rows) is None else kept.sample(enough)
+        if self.reservoir is not None or (kept := self.polished_rows) is None:
+            return None if self.reservoir is None else self.reservoir.sample(enough)
+        sample = kept.sample(enough)
+        return sample if self.units is None else sample.in_units(self.units.at())
 
     def column_sums(self: Any) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-        """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows."""
-        return (self.pilot_rows if self.reservoir is None else self.reservoir).column_sums(self.d)
+        """Return the sums of columns over the rows that are kept, the sample or the pilot, and the number of rows.
+
+        They are those of the rows as they came.
+        """
+        kept = self.pilot_rows if self.reservoir is None else self.reservoir
+        (counts, sums, squares), n = kept.column_sums(self.d)
+        if self.units is not None:
+            units = self.units.at()
+            sums, squares = sums * units, squares * np.square(units)
+        return (counts, sums, squares), n
 
     def offer(
         self: Any,

@@ -108,7 +108,9 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
     choice = answers[0].report.get("choice")
     if first.examples and not w.any() and choice is None and answers[0].stability is None:
         first.warn("no feature was selected: lower alpha, or give more examples.")
-    ends = [run.history_point(answer.w, answer.b) for run, answer in zip(runs, answers, strict=True)]
+    ends = [
+        run.history_point(run.for_learned_rows(answer.w), answer.b) for run, answer in zip(runs, answers, strict=True)
+    ]
     looks = [*zip(*(run.history for run in runs if not run.late), strict=True), ends]
     return Converted(
         as_sparse(w),

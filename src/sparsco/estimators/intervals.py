@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def _selected(coef: Any, runs: list[Run], shares: np.ndarray, split: bool) -> li
 
 def _slot_of(model: Any, feature: Any) -> int:
     """Return the slot of a feature that is named, or given by its column; raise a ValueError if there is none."""
-    features, names = model.fit_state.features, model.column_names
+    features, names = model.fit_state.features, model.known_names()
     if model.fit_state.lists_features:
         known = {name: slot for slot, name in enumerate(features.names)}
         if feature in known:
@@ -117,7 +117,8 @@ def _slot_of(model: Any, feature: Any) -> int:
         raise ValueError(f"also: this model has no feature {feature!r}.")
     column = feature
     if isinstance(feature, str):
-        where = [] if names is None else np.flatnonzero(names == feature).tolist()
+        by_column = names.items() if isinstance(names, Mapping) else enumerate(() if names is None else names)
+        where = [number for number, name in by_column if name == feature]
         if names is None and re.fullmatch(r"x\d+", feature):
             where = [int(feature[1:])]
         if not where:

@@ -84,9 +84,12 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
 
 
 def suits_units(model: Any) -> bool:
-    """Return whether columns can be penalised in units of their spread: an elastic net, and a loss with a solver."""
-    is_net = asked(model, "penalty") in ("elasticnet", *RATIOS)
-    return is_net and smooth(named("loss", model.loss, model.known_losses)) is not None
+    """Return whether a choice can penalise columns in units of their spread: an elastic net, a loss with a solver."""
+    return _is_net(model) and smooth(named("loss", model.loss, model.known_losses)) is not None
+
+
+def _is_net(model: Any) -> bool:
+    return asked(model, "penalty") in ("elasticnet", *RATIOS)
 
 
 def in_units(model: Any, starts_elsewhere: bool = False) -> bool:
@@ -155,7 +158,7 @@ def _check_penalty(model: Any) -> None:
     """Raise a ValueError if parameters of the penalty contradict each other, or the method."""
     if promises(model):
         check_promise(model, is_automatic(model))
-    if in_units(model) and not suits_units(model):
+    if in_units(model) and not _is_net(model):
         raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
     end = _ratio_by_name(model)
     if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):

@@ -135,6 +135,11 @@ class Units:
         """Return weights (features, models) for rows as they came, from weights for rows that are divided."""
         return w / self.at(features)[:, None]
 
+    def meet(self, rows: Matrix, weights: np.ndarray) -> None:
+        """Let features that are not known, and occur in these rows, have the units of these rows."""
+        assert self.values is not None
+        self.values = np.where(self.values > 0.0, self.values, Units.of(rows, len(self.values), weights).values)
+
     def grow(self, d: int) -> None:
         """Let there be d features."""
         if self.values is not None and d > len(self.values):
