@@ -11,6 +11,7 @@ not in the model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ _STALLED, _STALLS = 0.7, 2
 """A step stalls if it leaves more than this share of the least violation; after so many the matrix is made anew."""
 _FLOOR = 1e-3
 """The least curvature of a row, as a share of the loss's scale: a flat row does not show how far it is flat."""
+_LOOKS, _SETTLED, _FARTHEST = 3, 0.05, 3.0
+"""How often a new model is scaled to how the loss bends on the way to its minimum, at most.  A change by less than this
+share is the last, and the largest factor."""
 _LEAST_BEND = 1e-8
 """The least bend of the loss on a step, as a share of that of the model, by which the model is corrected."""
 _FLAT = 1e-9
@@ -53,6 +57,10 @@ _LEAST = 1e-15
 """The least violation, in units of the strength, that is tried for a duality gap."""
 _MOST_COLUMNS, _MOST_IN_GROUP = 3000, 200
 """The most columns of a model, whose square is its size, and of a group, whose third power is its cost."""
+
+
+Bend = Callable[[np.ndarray, float], float]
+"""A function that returns how much the loss bends on a step, over what the curvatures at its start expect."""
 
 
 class Quadratic:
@@ -70,9 +78,13 @@ class Quadratic:
 
         The sum of the curvatures of all rows is ``total`` after it.
         """
+        self.scale(total)
+        learn_bend(self.A, move, change, _LEAST_BEND)
+
+    def scale(self, total: float) -> None:
+        """Scale the matrix to another sum of curvatures."""
         self.A *= total / self.total
         self.total = total
-        learn_bend(self.A, move, change, _LEAST_BEND)
 
     def joined(self, other: Quadratic) -> Quadratic:
         """Return a model in the columns of both, which are taken as uncorrelated."""
@@ -83,20 +95,33 @@ class Quadratic:
         start = np.append(self.start[:-1], k + other.start)
         return Quadratic(A, np.append(self.columns, other.columns), start, self.total)
 
-    def minimum(self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
+    def minimum(
+        self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float, bend: Bend | None = None
+    ) -> tuple[np.ndarray, float]:
         """Return the weights at the minimum of the model plus psi, and the change of the intercept.
 
-        The gradient of the model at w is g, in all columns and the intercept.
+        The gradient of the model at w is g, in all columns and the intercept.  With ``bend`` the model is scaled to how
+        the loss bends on the way to its minimum.
         """
         S, mean, total = centred(self.A), self.A[-1, :-1], float(self.A[-1, -1])
         Q, first, e = eigenvectors(S, self.start)
-        before = w[self.columns]
-        own, q = before.copy(), g[self.columns] - g[-1] / total * mean
+        before, new, factor = w[self.columns], w.copy(), 1.0
+        own, change, pull = before.copy(), np.zeros(len(before)), g[self.columns] - g[-1] / total * mean
         least = tol * tol / float(e.max(initial=1e-300))
-        descend_group_matrix(S, q, own, self.start, strengths, Q, first, e, _ACCURACY, least, _SWEEPS)
-        new = w.copy()
-        new[self.columns] = own
-        return new, -(float(g[-1]) + float(mean @ (own - before))) / total
+        for look in range(_LOOKS + 1):  # factor S with the strengths has the same minimum as S with these over factor
+            q = change + pull / factor
+            descend_group_matrix(S, q, own, self.start, strengths / factor, Q, first, e, _ACCURACY, least, _SWEEPS)
+            change = q - pull / factor
+            new[self.columns] = own
+            move = -(float(g[-1]) / factor + float(mean @ (own - before))) / total
+            if bend is None or look == _LOOKS:
+                break
+            seen = min(max(bend(new - w, move), 1.0 / _FARTHEST), _FARTHEST)
+            if abs(seen - factor) <= _SETTLED * factor:
+                break
+            factor = seen
+        self.scale(factor * self.total)
+        return new, move
 
 
 def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -202,6 +227,8 @@ class GroupNewton(MovingPoint):
         self.c = self.term.slopes(self.P)
         if self.is_known:
             return self._gradient()
+        if self.intercept:
+            self._balance()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
         self.is_known = True
         return self._with_intercept(g)
@@ -236,7 +263,8 @@ class GroupNewton(MovingPoint):
         while (model := self._model_at(g)) is not None:
             slopes = np.append(g[:-1] + self.psi.rho * w, g[-1])
             strengths = self.psi.norms[self.groups[model.columns[model.start[:-1]]]]
-            new, move = model.minimum(w, slopes, strengths, _SLACK * tol)
+            bend = self._bend(len(model.columns)) if self.is_fresh else None
+            new, move = model.minimum(w, slopes, strengths, _SLACK * tol, bend)
             db, dP = np.array([move]), (self.columns.margins(new - w) + move)[:, None]
             length = self._move(new[:, None], db, dP, g)
             if length >= _SHORT:
@@ -248,6 +276,18 @@ class GroupNewton(MovingPoint):
             if length > 0.0:
                 return True
         return False
+
+    def _bend(self, k: int) -> Bend:
+        """Return the function that tells a new model of k columns how the loss bends, from the rows of its sample."""
+        some = self._some(k)
+        columns, P, term = self.columns.at(some), self.P[some], self.term.at(some)
+        c, h = term.slopes(P), term.bends(P, _FLOOR).h
+
+        def bend(dw: np.ndarray, db: float) -> float:
+            dP = (columns.margins(dw) + db)[:, None]
+            return float(((term.slopes(P + dP) - c) * dP).sum()) / max(float((h * dP * dP).sum()), 1e-300)
+
+        return bend
 
     def _begin_anew(self, larger: bool) -> None:
         """Drop the model, and make the samples of the next one larger if asked to."""
@@ -302,15 +342,19 @@ class GroupNewton(MovingPoint):
         """Return the model of some groups, estimated from a sample of the rows."""
         columns = np.flatnonzero(chosen[self.groups])
         columns = columns[np.argsort(self.groups[columns], kind="stable")]
-        h, own, every = self._curvatures(), self.groups[columns], len(self.P) // self._rows(len(columns))
-        A = self.columns.sample(h, columns, every)
+        h, own, some = self._curvatures(), self.groups[columns], self._some(len(columns))
+        A = self.columns.at(some).second_derivatives(h[some] * (h.sum() / h[some].sum()), columns)
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
         squares = None if self.spread is None else self.spread[columns] * h.sum()
-        A = shrunk(A, own, effective(h[::every]), effective(h), squares)
+        A = shrunk(A, own, effective(h[some]), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
         start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
         return Quadratic(A, columns, start, float(h.sum()))
+
+    def _some(self, k: int) -> slice:
+        """Return the rows in the sample of a model of k columns."""
+        return slice(None, None, len(self.P) // self._rows(k))
 
     def _rows(self, k: int) -> int:
         """Return the number of rows in the sample of a model of k columns, about."""
