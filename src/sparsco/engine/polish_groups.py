@@ -22,9 +22,10 @@ def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
     y, weights = rows.targets[:, first.lanes], rows.weights[:, first.lanes]
     term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), np.zeros(y.shape))
     newton = GroupNewton(columns_of(rows.matrix), first.psi, term, first.intercept)
-    newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape))
+    start = np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape)
     for model in chain:
         newton.psi, before = model.psi, newton.steps
-        newton.place(newton.W, newton.b, newton.P)
+        newton.place(*start)
         model.take_solution(newton, newton.certified(tol, model.unit), newton.steps - before)
+        start = newton.W, newton.b, newton.P
     return newton.steps
