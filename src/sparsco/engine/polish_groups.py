@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..penalties import GroupL1
+from ..problem.state import Problem
 from ..solver.group_newton import GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.sampled_matrix import columns_of
 from .polish_model import Model
 from .polish_rows import RowsInMemory
+
+
+def are_group_lassos(problem: Problem) -> bool:
+    """Return whether ``solve_groups`` solves the models of a problem in memory: they need no start then."""
+    if not isinstance(problem.penalty, GroupL1):
+        return False
+    return GroupNewton.serves(problem.penalty.blocks(problem.d), problem.loss, problem.m)
 
 
 def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
