@@ -185,6 +185,7 @@ def test_a_model_is_scaled_to_how_the_loss_bends(seed, factors):
     strengths, told, steps = 0.3 * rng.random(len(SIZES)), iter(factors + 4 * factors[-1:]), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsco.solver.group_newton._ACCURACY", 0.0)
+        patch.setattr("sparsco.solver.group_newton._SWEEPS", 100_000)
         model = Quadratic(A.copy(), np.arange(K), START, 2.0)
         new, move = model.minimum(w, g, strengths, 1e-12, lambda dw, db: steps.append((dw, db)) or next(told))
         factor = model.total / 2.0

@@ -3,10 +3,10 @@
     1/n sum_i a_i loss(<w, x_i> + b, y_i) + rho / 2 ||w||^2 + sum_g strength_g ||w_g||
 
 Each step minimises a quadratic model of the loss plus psi by block coordinate descent (``group_descent``), then
-searches along the line.  The matrix of the model is estimated from some of the rows (``sampled_matrix``).  From then on
-every step shows how the gradient changes along it, and corrects the matrix (BFGS).  So a step costs one product with
-the columns and one with their transpose.  Groups that are zero, and whose gradients are inside of their strengths, are
-not in the model.
+searches along the line.  The matrix of the model is estimated from some of the rows (``sampled_matrix``), and scaled to
+how the loss bends on the first step, as these rows show it.  From then on every step shows how the gradient changes
+along it, and corrects the matrix (BFGS).  So a step costs one product with the columns and one with their transpose.
+Groups that are zero, and whose gradients are inside of their strengths, are not in the model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CELLS = 100_000_000
 """The most entries of a sample."""
 _MORE_ROWS = 4
 """The factor by which samples grow after a step that was much too long, and when steps stall."""
-_STALLED, _STALLS = 0.7, 2
+_STALLED, _STALLS = 0.7, 3
 """A step stalls if it leaves more than this share of the least violation; after so many the matrix is made anew."""
 _FLOOR = 1e-3
 """The least curvature of a row, as a share of the loss's scale: a flat row does not show how far it is flat."""
@@ -223,12 +223,13 @@ class GroupNewton(MovingPoint):
         return False
 
     def _first_gradient(self) -> np.ndarray:
-        """Return the gradient of the loss in the weights and the intercept (k + 1,), and note the columns' spread."""
-        self.c = self.term.slopes(self.P)
-        if self.is_known:
-            return self._gradient()
+        """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
         if self.intercept:
             self._balance()
+        else:
+            self.c = self.term.slopes(self.P)
+        if self.is_known:
+            return self._gradient()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
         self.is_known = True
         return self._with_intercept(g)
@@ -314,9 +315,9 @@ class GroupNewton(MovingPoint):
     def _balance(self) -> None:
         """Move the intercept to its best value."""
         b, P, slopes = with_best_intercept(self.term, self.b, self.P, self.term.raw_slopes(self.P))
+        self.c = self.term.share * slopes
         if P is not self.P:
-            self.b, self.P, self.c = b, P, self.term.share * slopes
-            self.f = self._objective(P, self.W)
+            self.place(self.W, b, P)
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
