@@ -186,8 +186,8 @@ def test_a_model_is_scaled_to_how_the_loss_bends(seed, factors):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sparsco.solver.group_newton._ACCURACY", 0.0)
         patch.setattr("sparsco.solver.group_newton._SWEEPS", 100_000)
-        model = Quadratic(A.copy(), np.arange(K), START, 2.0)
-        new, move = model.minimum(w, g, strengths, 1e-12, lambda dw, db: steps.append((dw, db)) or next(told))
+        model = Quadratic(A.copy(), np.arange(K), START, 2.0, lambda *step: steps.append(step) or next(told))
+        new, move = model.minimum(w, g, strengths, 1e-12)
         factor = model.total / 2.0
         assert factor in [min(max(each, 1.0 / 3.0), 3.0) for each in (1.0, *factors)]
         np.testing.assert_allclose(model.A, factor * A, rtol=1e-12)
@@ -198,15 +198,20 @@ def test_a_model_is_scaled_to_how_the_loss_bends(seed, factors):
     np.testing.assert_array_equal(steps[0][0], first - w)
 
 
-def test_the_bend_of_a_step():
+def test_the_bend_of_the_first_step(monkeypatch):
     """The mean curvature on the way, over that at the start, in the rows of the sample."""
+    monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 80)
     X, term, psi = problem(Logistic())
     solver = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
-    dw, some = np.random.default_rng(1).standard_normal(X.shape[1]), solver._some(X.shape[1])
-    dp = X[some] @ dw + 0.5
-    ts, a, y = np.linspace(0.0, 1.0, 2001), term.share[some, 0], term.y[some, 0]
-    along = [float((a * term.loss.curvature(t * dp, y) * dp**2).sum()) for t in ts]
-    assert solver._bend(X.shape[1])(dw, 0.5) == pytest.approx(np.trapezoid(along, ts) / along[0], rel=1e-5)
+    solver._first_gradient()
+    model = solver._made(np.ones(len(psi.norms), bool))
+    some = slice(None, None, 300 // solver._rows(X.shape[1]))
+    dw, p, y = np.random.default_rng(1).standard_normal(X.shape[1]), solver.P[some, 0], term.y[some, 0]
+    dp, ts = X[some] @ dw + 0.5, np.linspace(0.0, 1.0, 2001)
+    along = [float((term.share[some, 0] * term.loss.curvature(p + t * dp, y) * dp**2).sum()) for t in ts]
+    assert model.bend(dw, 0.5) == pytest.approx(np.trapezoid(along, ts) / along[0], rel=1e-5)
+    model.learn(np.ones(X.shape[1] + 1), np.ones(X.shape[1] + 1), 1.0)
+    assert model.bend is None
 
 
 # --- optima -----------------------------------------------------------------------------------------------------------

@@ -69,9 +69,12 @@ class Quadratic:
     The columns are whole groups, one after the other.  Group a is at ``start[a]:start[a + 1]``.
     """
 
-    def __init__(self, A: np.ndarray, columns: np.ndarray, start: np.ndarray, total: float) -> None:
-        self.A, self.columns, self.start, self.total = A, columns, start, total
-        """``total`` is the sum of the curvatures of all rows to which the matrix is scaled."""
+    def __init__(
+        self, A: np.ndarray, columns: np.ndarray, start: np.ndarray, total: float, bend: Bend | None = None
+    ) -> None:
+        self.A, self.columns, self.start, self.total, self.bend = A, columns, start, total, bend
+        """``total`` is the sum of the curvatures of all rows to which the matrix is scaled; ``bend`` is for the first
+        step."""
 
     def learn(self, move: np.ndarray, change: np.ndarray, total: float) -> None:
         """Correct the matrix by a move of weights and intercept, and the change of the gradient that it caused.
@@ -79,6 +82,7 @@ class Quadratic:
         The sum of the curvatures of all rows is ``total`` after it.
         """
         self.scale(total)
+        self.bend = None
         learn_bend(self.A, move, change, _LEAST_BEND)
 
     def scale(self, total: float) -> None:
@@ -93,15 +97,13 @@ class Quadratic:
         S[:k, :k], S[k:, k:] = centred(self.A), centred(other.A)
         A = with_intercept(S, np.append(self.A[-1, :-1], other.A[-1, :-1]), self.A[-1, -1])
         start = np.append(self.start[:-1], k + other.start)
-        return Quadratic(A, np.append(self.columns, other.columns), start, self.total)
+        return Quadratic(A, np.append(self.columns, other.columns), start, self.total, self.bend)
 
-    def minimum(
-        self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float, bend: Bend | None = None
-    ) -> tuple[np.ndarray, float]:
+    def minimum(self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
         """Return the weights at the minimum of the model plus psi, and the change of the intercept.
 
-        The gradient of the model at w is g, in all columns and the intercept.  With ``bend`` the model is scaled to how
-        the loss bends on the way to its minimum.
+        The gradient of the model at w is g, in all columns and the intercept.  Before its first step the model is
+        scaled to how the loss bends on the way to its minimum.
         """
         S, mean, total = centred(self.A), self.A[-1, :-1], float(self.A[-1, -1])
         Q, first, e = eigenvectors(S, self.start)
@@ -114,9 +116,9 @@ class Quadratic:
             change = q - pull / factor
             new[self.columns] = own
             move = -(float(g[-1]) / factor + float(mean @ (own - before))) / total
-            if bend is None or look == _LOOKS:
+            if self.bend is None or look == _LOOKS:
                 break
-            seen = min(max(bend(new - w, move), 1.0 / _FARTHEST), _FARTHEST)
+            seen = min(max(self.bend(new - w, move), 1.0 / _FARTHEST), _FARTHEST)
             if abs(seen - factor) <= _SETTLED * factor:
                 break
             factor = seen
@@ -264,8 +266,7 @@ class GroupNewton(MovingPoint):
         while (model := self._model_at(g)) is not None:
             slopes = np.append(g[:-1] + self.psi.rho * w, g[-1])
             strengths = self.psi.norms[self.groups[model.columns[model.start[:-1]]]]
-            bend = self._bend(len(model.columns)) if self.is_fresh else None
-            new, move = model.minimum(w, slopes, strengths, _SLACK * tol, bend)
+            new, move = model.minimum(w, slopes, strengths, _SLACK * tol)
             db, dP = np.array([move]), (self.columns.margins(new - w) + move)[:, None]
             length = self._move(new[:, None], db, dP, g)
             if length >= _SHORT:
@@ -277,18 +278,6 @@ class GroupNewton(MovingPoint):
             if length > 0.0:
                 return True
         return False
-
-    def _bend(self, k: int) -> Bend:
-        """Return the function that tells a new model of k columns how the loss bends, from the rows of its sample."""
-        some = self._some(k)
-        columns, P, term = self.columns.at(some), self.P[some], self.term.at(some)
-        c, h = term.slopes(P), term.bends(P, _FLOOR).h
-
-        def bend(dw: np.ndarray, db: float) -> float:
-            dP = (columns.margins(dw) + db)[:, None]
-            return float(((term.slopes(P + dP) - c) * dP).sum()) / max(float((h * dP * dP).sum()), 1e-300)
-
-        return bend
 
     def _begin_anew(self, larger: bool) -> None:
         """Drop the model, and make the samples of the next one larger if asked to."""
@@ -343,19 +332,24 @@ class GroupNewton(MovingPoint):
         """Return the model of some groups, estimated from a sample of the rows."""
         columns = np.flatnonzero(chosen[self.groups])
         columns = columns[np.argsort(self.groups[columns], kind="stable")]
-        h, own, some = self._curvatures(), self.groups[columns], self._some(len(columns))
-        A = self.columns.at(some).second_derivatives(h[some] * (h.sum() / h[some].sum()), columns)
+        h, own = self._curvatures(), self.groups[columns]
+        some = slice(None, None, len(self.P) // self._rows(len(columns)))
+        sample, here = self.columns.at(some), h[some]
+        A = sample.second_derivatives(here * (h.sum() / here.sum()), columns)
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
         squares = None if self.spread is None else self.spread[columns] * h.sum()
-        A = shrunk(A, own, effective(h[some]), effective(h), squares)
+        A = shrunk(A, own, effective(here), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
         start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
-        return Quadratic(A, columns, start, float(h.sum()))
+        P, c, term = self.P[some], self.c[some], self.term.at(some)
 
-    def _some(self, k: int) -> slice:
-        """Return the rows in the sample of a model of k columns."""
-        return slice(None, None, len(self.P) // self._rows(k))
+        def bend(dw: np.ndarray, db: float) -> float:
+            dp = sample.margins(dw) + db
+            change = (term.slopes(P + dp[:, None]) - c)[:, 0]
+            return float(change @ dp) / max(float(here @ np.square(dp)), 1e-300)
+
+        return Quadratic(A, columns, start, float(h.sum()), bend)
 
     def _rows(self, k: int) -> int:
         """Return the number of rows in the sample of a model of k columns, about."""
