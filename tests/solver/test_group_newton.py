@@ -123,7 +123,7 @@ def test_samples_of_columns(every, monkeypatch):
     for kind in (dense, sparse, columns_of(as_matrix(X))):
         np.testing.assert_allclose(kind.margins(w), X @ w)
         np.testing.assert_allclose(kind.gradient(c), X.T @ c)
-        A = kind.sample(h, columns, every)
+        A = kind.at(slice(None, None, every)).second_derivatives(some, columns)
         np.testing.assert_allclose(A, Z.T @ (some[:, None] * Z), rtol=1e-5, atol=1e-5)
         g, spread = kind.first_look(c, h)
         np.testing.assert_allclose(g, X.T @ c)
@@ -134,7 +134,7 @@ def test_a_sample_of_all_rows_is_kept():
     rng = np.random.default_rng(0)
     X, sparse = rows_of(rng, 40, K)
     h = rng.random(40)
-    A = sparse.sample(h, np.arange(K), 1)
+    A = sparse.second_derivatives(h, np.arange(K))
     for squares in (None, h @ X**2):
         np.testing.assert_allclose(shrunk(A.copy(), GROUPS, effective(h), effective(h), squares), A, atol=1e-12)
 
@@ -145,9 +145,11 @@ def test_samples_are_nearer_to_all_rows_after_shrinking(common):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 40)) + common * rng.standard_normal((4000, 1)) + 1.0
     sparse, h, groups = SparseColumns(as_matrix(sp.csr_array(X))), rng.random(4000), np.arange(40) // 4
-    everything, sample = (sparse.sample(h, np.arange(40), every) for every in (1, 40))
+    some = slice(None, None, 40)
+    everything = sparse.second_derivatives(h, np.arange(40))
+    sample = sparse.at(some).second_derivatives(h[some] * (h.sum() / h[some].sum()), np.arange(40))
     raw = centred(sample)
-    A = shrunk(sample, groups, effective(h[::40]), effective(h), h @ X**2)
+    A = shrunk(sample, groups, effective(h[some]), effective(h), h @ X**2)
     np.testing.assert_allclose(np.diag(A), np.diag(everything))
     far = np.linalg.norm(raw - centred(everything), 2)
     left = np.linalg.norm(centred(A) - centred(everything), 2)
@@ -172,6 +174,44 @@ def test_joined_models():
     np.testing.assert_allclose(both.A[np.ix_([0, 1, 2, 5], [0, 1, 2, 5])], one)
     np.testing.assert_allclose(both.A[np.ix_([3, 4, 5], [3, 4, 5])], other)
     np.testing.assert_allclose(centred(both.A)[:3, 3:], 0.0, atol=1e-15)
+
+
+@given(seed=st.integers(0, 10_000), factors=st.lists(st.floats(0.2, 4.0), min_size=1, max_size=4))
+@settings(deadline=None, max_examples=30)
+def test_a_model_is_scaled_to_how_the_loss_bends(seed, factors):
+    """The minimum is that of the matrix times the last factor, within bounds, which the model keeps."""
+    rng = np.random.default_rng(seed)
+    A, w, g = positive_definite(rng, K + 1), rng.standard_normal(K) * (rng.random(K) < 0.5), rng.standard_normal(K + 1)
+    strengths, told, steps = 0.3 * rng.random(len(SIZES)), iter(factors + 4 * factors[-1:]), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparsco.solver.group_newton._ACCURACY", 0.0)
+        patch.setattr("sparsco.solver.group_newton._SWEEPS", 100_000)
+        model = Quadratic(A.copy(), np.arange(K), START, 2.0, lambda *step: steps.append(step) or next(told))
+        new, move = model.minimum(w, g, strengths, 1e-12)
+        factor = model.total / 2.0
+        assert factor in [min(max(each, 1.0 / 3.0), 3.0) for each in (1.0, *factors)]
+        np.testing.assert_allclose(model.A, factor * A, rtol=1e-12)
+        expected, at = Quadratic(factor * A, np.arange(K), START, 1.0).minimum(w, g, strengths, 1e-12)
+        first, at_first = Quadratic(A, np.arange(K), START, 1.0).minimum(w, g, strengths, 1e-12)
+    np.testing.assert_allclose(new, expected, atol=1e-6)
+    assert move == pytest.approx(at, abs=1e-6) and steps[0][1] == at_first
+    np.testing.assert_array_equal(steps[0][0], first - w)
+
+
+def test_the_bend_of_the_first_step(monkeypatch):
+    """The mean curvature on the way, over that at the start, in the rows of the sample."""
+    monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 80)
+    X, term, psi = problem(Logistic())
+    solver = placed(GroupNewton(DenseColumns(X), psi, term, True), X)
+    solver._first_gradient()
+    model = solver._made(np.ones(len(psi.norms), bool))
+    some = slice(None, None, 300 // solver._rows(X.shape[1]))
+    dw, p, y = np.random.default_rng(1).standard_normal(X.shape[1]), solver.P[some, 0], term.y[some, 0]
+    dp, ts = X[some] @ dw + 0.5, np.linspace(0.0, 1.0, 2001)
+    along = [float((term.share[some, 0] * term.loss.curvature(p + t * dp, y) * dp**2).sum()) for t in ts]
+    assert model.bend(dw, 0.5) == pytest.approx(np.trapezoid(along, ts) / along[0], rel=1e-5)
+    model.learn(np.ones(X.shape[1] + 1), np.ones(X.shape[1] + 1), 1.0)
+    assert model.bend is None
 
 
 # --- optima -----------------------------------------------------------------------------------------------------------
@@ -264,8 +304,8 @@ def test_a_loss_without_a_conjugate_has_no_gap():
 
 def test_a_sample_that_misleads(monkeypatch):
     """Rows of the sample show no curvature of half of the columns: samples grow until steps succeed."""
-    monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 10)
-    monkeypatch.setattr("sparsco.solver.group_newton._ROWS_PER_COLUMN", 1)
+    monkeypatch.setattr("sparsco.solver.group_newton._LEAST_ROWS", 40)
+    monkeypatch.setattr("sparsco.solver.group_newton._ROWS_PER_COLUMN", 0)
     X, term, psi = problem(Logistic(), n=1000, d=40, density=1.0)
     X[::25, :20] *= 1e-3
     solver = placed(GroupNewton(DenseColumns(X), psi, term, True), X)

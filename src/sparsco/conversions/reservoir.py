@@ -420,7 +420,7 @@ class Reservoir:
         """
         old, n, self._limits = self._table, self._rows, limits
         self._fresh = 0
-        stay = np.sort(np.concatenate([in_r, in_v]))
+        stay = np.sort(np.concatenate([in_r, in_v]), kind="stable")  # which merges the two
         self._rows = int(np.searchsorted(stay, n))
         if self._rows < n:
             self._table = _Table(*(column[stay[: self._rows]] for column in old))
@@ -463,9 +463,12 @@ def _prefix(
     among = among[priority[among] < limit]
     if among.size <= count and cost[among].sum() <= budget:
         return among, limit
-    order = among[np.argsort(priority[among])]
-    end = min(int(np.searchsorted(cost[order].cumsum(), budget, side="right")), count)
-    return np.sort(order[:end]), priority[order[end]]
+    if count < among.size:  # the first ones, and one more
+        among = among[priority[among] <= np.partition(priority[among], count)[count]]
+    own = priority[among]
+    order = np.argsort(own)
+    end = min(int(np.searchsorted(cost[among[order]].cumsum(), budget, side="right")), count)
+    return among[own < own[order[end]]], own[order[end]]
 
 
 def _grown(array: np.ndarray, size: int, used: int) -> np.ndarray:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..penalties import GroupL1
+from ..problem.state import Problem
 from ..solver.group_newton import GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.sampled_matrix import columns_of
 from .polish_model import Model
 from .polish_rows import RowsInMemory
+
+
+def are_group_lassos(problem: Problem) -> bool:
+    """Return whether ``solve_groups`` solves the models of a problem in memory: they need no start then."""
+    if not isinstance(problem.penalty, GroupL1):
+        return False
+    return GroupNewton.serves(problem.penalty.blocks(problem.d), problem.loss, problem.m)
 
 
 def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
@@ -22,9 +31,10 @@ def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
     y, weights = rows.targets[:, first.lanes], rows.weights[:, first.lanes]
     term = LossTerm(first.loss, y, weights / max(np.count_nonzero(weights[:, 0]), 1), np.zeros(y.shape))
     newton = GroupNewton(columns_of(rows.matrix), first.psi, term, first.intercept)
-    newton.place(np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape))
+    start = np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape)
     for model in chain:
         newton.psi, before = model.psi, newton.steps
-        newton.place(newton.W, newton.b, newton.P)
+        newton.place(*start)
         model.take_solution(newton, newton.certified(tol, model.unit), newton.steps - before)
+        start = newton.W, newton.b, newton.P
     return newton.steps

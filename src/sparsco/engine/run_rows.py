@@ -88,7 +88,7 @@ class KeepsRows:
         """Return a sample of the rows of a polish, where the conversion needs none; None if there was no polish."""
         if self._waiting is not None:
             (matrix, y, weights), self._waiting = self._waiting, None
-            self._polished = reservoir_of(self)
+            self._polished = reservoir_of(self, max_guard=0)
             self.offer(self._polished, matrix, y, weights, np.flatnonzero(weights))
         return self._polished
 
@@ -102,5 +102,5 @@ class KeepsRows:
             self._waiting, self._polished = (copied, y, weights), None
             return
         if is_first:
-            self._waiting, self._polished = None, reservoir_of(self)
+            self._waiting, self._polished = None, reservoir_of(self, max_guard=0)
         self.offer(self.polished_rows, matrix, y, weights, np.flatnonzero(weights))

@@ -74,9 +74,9 @@ class LinearModel(CrossLearning, OneExample, Readable):
             every = np.ones(len(placed)) if weights is None else weights
             learned = placed if weights is None else placed.take(rows)
             part = Part(learned, codes[rows], every[rows])
+            self.polish_on(RowsInMemory(*part))
             for run in self._fit.runs:
                 sample_rows(run, part, is_first=True)
-            self.polish_on(RowsInMemory(*part))
 
     def begin_rows(
         self,

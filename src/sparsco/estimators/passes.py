@@ -10,12 +10,11 @@ import scipy.sparse as sp
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix, check_numbers
+from ..engine.polish_groups import are_group_lassos
 from ..engine.polish_small import has_own_start
 from ..engine.run import Run
 from ..offsets import numbers_of
-from ..penalties import GroupL1
 from ..problem.state import Problem
-from ..solver.group_newton import GroupNewton
 
 _LEAST_START = 2000
 """The rows from which a polish is started, at least."""
@@ -33,12 +32,10 @@ def counted_rows(n: int, weights: np.ndarray | None) -> np.ndarray:
 def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem: Problem) -> np.ndarray:
     """Return the rows that are learned before a polish, evenly spaced.
 
-    A polish needs a start that is not far from the optimum, and looks at all rows itself.  One of few rows, and
-    ``GroupNewton``, start without features.
+    A polish needs a start that is not far from the optimum, and looks at all rows itself.  One of few rows, and one of
+    groups, start without features.
     """
-    penalty = problem.penalty
-    by_groups = isinstance(penalty, GroupL1) and GroupNewton.serves(penalty.blocks(problem.d), problem.loss, problem.m)
-    if by_groups or has_own_start(matrix, problem):
+    if are_group_lassos(problem) or has_own_start(matrix, problem):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
     most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)

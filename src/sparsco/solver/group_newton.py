@@ -3,14 +3,15 @@
     1/n sum_i a_i loss(<w, x_i> + b, y_i) + rho / 2 ||w||^2 + sum_g strength_g ||w_g||
 
 Each step minimises a quadratic model of the loss plus psi by block coordinate descent (``group_descent``), then
-searches along the line.  The matrix of the model is estimated from some of the rows (``sampled_matrix``).  From then on
-every step shows how the gradient changes along it, and corrects the matrix (BFGS).  So a step costs one product with
-the columns and one with their transpose.  Groups that are zero, and whose gradients are inside of their strengths, are
-not in the model.
+searches along the line.  The matrix of the model is estimated from some of the rows (``sampled_matrix``), and scaled to
+how the loss bends on the first step, as these rows show it.  From then on every step shows how the gradient changes
+along it, and corrects the matrix (BFGS).  So a step costs one product with the columns and one with their transpose.
+Groups that are zero, and whose gradients are inside of their strengths, are not in the model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,10 +36,13 @@ _CELLS = 100_000_000
 """The most entries of a sample."""
 _MORE_ROWS = 4
 """The factor by which samples grow after a step that was much too long, and when steps stall."""
-_STALLED, _STALLS = 0.7, 2
+_STALLED, _STALLS = 0.7, 3
 """A step stalls if it leaves more than this share of the least violation; after so many the matrix is made anew."""
 _FLOOR = 1e-3
 """The least curvature of a row, as a share of the loss's scale: a flat row does not show how far it is flat."""
+_LOOKS, _SETTLED, _FARTHEST = 3, 0.05, 3.0
+"""How often a new model is scaled to how the loss bends on the way to its minimum, at most.  A change by less than this
+share is the last, and the largest factor."""
 _LEAST_BEND = 1e-8
 """The least bend of the loss on a step, as a share of that of the model, by which the model is corrected."""
 _FLAT = 1e-9
@@ -55,24 +59,36 @@ _MOST_COLUMNS, _MOST_IN_GROUP = 3000, 200
 """The most columns of a model, whose square is its size, and of a group, whose third power is its cost."""
 
 
+Bend = Callable[[np.ndarray, float], float]
+"""A function that returns how much the loss bends on a step, over what the curvatures at its start expect."""
+
+
 class Quadratic:
     """A quadratic model of loss + L2 term in k columns and the intercept, with the matrix A (k + 1, k + 1).
 
     The columns are whole groups, one after the other.  Group a is at ``start[a]:start[a + 1]``.
     """
 
-    def __init__(self, A: np.ndarray, columns: np.ndarray, start: np.ndarray, total: float) -> None:
-        self.A, self.columns, self.start, self.total = A, columns, start, total
-        """``total`` is the sum of the curvatures of all rows to which the matrix is scaled."""
+    def __init__(
+        self, A: np.ndarray, columns: np.ndarray, start: np.ndarray, total: float, bend: Bend | None = None
+    ) -> None:
+        self.A, self.columns, self.start, self.total, self.bend = A, columns, start, total, bend
+        """``total`` is the sum of the curvatures of all rows to which the matrix is scaled; ``bend`` is for the first
+        step."""
 
     def learn(self, move: np.ndarray, change: np.ndarray, total: float) -> None:
         """Correct the matrix by a move of weights and intercept, and the change of the gradient that it caused.
 
         The sum of the curvatures of all rows is ``total`` after it.
         """
+        self.scale(total)
+        self.bend = None
+        learn_bend(self.A, move, change, _LEAST_BEND)
+
+    def scale(self, total: float) -> None:
+        """Scale the matrix to another sum of curvatures."""
         self.A *= total / self.total
         self.total = total
-        learn_bend(self.A, move, change, _LEAST_BEND)
 
     def joined(self, other: Quadratic) -> Quadratic:
         """Return a model in the columns of both, which are taken as uncorrelated."""
@@ -81,22 +97,33 @@ class Quadratic:
         S[:k, :k], S[k:, k:] = centred(self.A), centred(other.A)
         A = with_intercept(S, np.append(self.A[-1, :-1], other.A[-1, :-1]), self.A[-1, -1])
         start = np.append(self.start[:-1], k + other.start)
-        return Quadratic(A, np.append(self.columns, other.columns), start, self.total)
+        return Quadratic(A, np.append(self.columns, other.columns), start, self.total, self.bend)
 
     def minimum(self, w: np.ndarray, g: np.ndarray, strengths: np.ndarray, tol: float) -> tuple[np.ndarray, float]:
         """Return the weights at the minimum of the model plus psi, and the change of the intercept.
 
-        The gradient of the model at w is g, in all columns and the intercept.
+        The gradient of the model at w is g, in all columns and the intercept.  Before its first step the model is
+        scaled to how the loss bends on the way to its minimum.
         """
         S, mean, total = centred(self.A), self.A[-1, :-1], float(self.A[-1, -1])
         Q, first, e = eigenvectors(S, self.start)
-        before = w[self.columns]
-        own, q = before.copy(), g[self.columns] - g[-1] / total * mean
+        before, new, factor = w[self.columns], w.copy(), 1.0
+        own, change, pull = before.copy(), np.zeros(len(before)), g[self.columns] - g[-1] / total * mean
         least = tol * tol / float(e.max(initial=1e-300))
-        descend_group_matrix(S, q, own, self.start, strengths, Q, first, e, _ACCURACY, least, _SWEEPS)
-        new = w.copy()
-        new[self.columns] = own
-        return new, -(float(g[-1]) + float(mean @ (own - before))) / total
+        for look in range(_LOOKS + 1):  # factor S with the strengths has the same minimum as S with these over factor
+            q = change + pull / factor
+            descend_group_matrix(S, q, own, self.start, strengths / factor, Q, first, e, _ACCURACY, least, _SWEEPS)
+            change = q - pull / factor
+            new[self.columns] = own
+            move = -(float(g[-1]) / factor + float(mean @ (own - before))) / total
+            if self.bend is None or look == _LOOKS:
+                break
+            seen = min(max(self.bend(new - w, move), 1.0 / _FARTHEST), _FARTHEST)
+            if abs(seen - factor) <= _SETTLED * factor:
+                break
+            factor = seen
+        self.scale(factor * self.total)
+        return new, move
 
 
 def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -198,8 +225,11 @@ class GroupNewton(MovingPoint):
         return False
 
     def _first_gradient(self) -> np.ndarray:
-        """Return the gradient of the loss in the weights and the intercept (k + 1,), and note the columns' spread."""
-        self.c = self.term.slopes(self.P)
+        """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
+        if self.intercept:
+            self._balance()
+        else:
+            self.c = self.term.slopes(self.P)
         if self.is_known:
             return self._gradient()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
@@ -274,9 +304,9 @@ class GroupNewton(MovingPoint):
     def _balance(self) -> None:
         """Move the intercept to its best value."""
         b, P, slopes = with_best_intercept(self.term, self.b, self.P, self.term.raw_slopes(self.P))
+        self.c = self.term.share * slopes
         if P is not self.P:
-            self.b, self.P, self.c = b, P, self.term.share * slopes
-            self.f = self._objective(P, self.W)
+            self.place(self.W, b, P)
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
@@ -302,15 +332,24 @@ class GroupNewton(MovingPoint):
         """Return the model of some groups, estimated from a sample of the rows."""
         columns = np.flatnonzero(chosen[self.groups])
         columns = columns[np.argsort(self.groups[columns], kind="stable")]
-        h, own, every = self._curvatures(), self.groups[columns], len(self.P) // self._rows(len(columns))
-        A = self.columns.sample(h, columns, every)
+        h, own = self._curvatures(), self.groups[columns]
+        some = slice(None, None, len(self.P) // self._rows(len(columns)))
+        sample, here = self.columns.at(some), h[some]
+        A = sample.second_derivatives(here * (h.sum() / here.sum()), columns)
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
         squares = None if self.spread is None else self.spread[columns] * h.sum()
-        A = shrunk(A, own, effective(h[::every]), effective(h), squares)
+        A = shrunk(A, own, effective(here), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
         start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
-        return Quadratic(A, columns, start, float(h.sum()))
+        P, c, term = self.P[some], self.c[some], self.term.at(some)
+
+        def bend(dw: np.ndarray, db: float) -> float:
+            dp = sample.margins(dw) + db
+            change = (term.slopes(P + dp[:, None]) - c)[:, 0]
+            return float(change @ dp) / max(float(here @ np.square(dp)), 1e-300)
+
+        return Quadratic(A, columns, start, float(h.sum()), bend)
 
     def _rows(self, k: int) -> int:
         """Return the number of rows in the sample of a model of k columns, about."""

@@ -62,6 +62,10 @@ class LossTerm:
         """Replace the multipliers by the slopes at P, and make the width smaller if asked to."""
         self._set(self.width * (_NARROWER if narrower else 1.0), self.raw_slopes(P))
 
+    def at(self, some: slice) -> LossTerm:
+        """Return the part of some rows, of a loss without kinks."""
+        return LossTerm(self.loss, self.y[some], self.share[some], np.zeros_like(self.y[some]))
+
     def value(self, P: np.ndarray) -> float:
         """Return the mean loss; of a loss with kinks, its envelope."""
         return self._sum(lambda here: value(self.twin, self._shifted(P, here), self.y[here]))

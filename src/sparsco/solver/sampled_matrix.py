@@ -44,17 +44,16 @@ class DenseColumns(NamedTuple):
         """Return the gradient; the mean square of each column takes another pass here, and is left out."""
         return self.gradient(c), None
 
-    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
-        """Return the second derivatives in k columns and the intercept, (k + 1, k + 1), for curvatures h.
+    def at(self, some: slice) -> DenseColumns:
+        """Return the columns of some rows."""
+        return DenseColumns(self.X[some])
 
-        They are those of the rows whose numbers ``every`` divides, multiplied as if these were all rows.
-        """
-        k, some = len(columns), h[::every]
-        root = np.sqrt(some * (h.sum() / some.sum())).astype(np.float32)
+    def second_derivatives(self, h: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Return the second derivatives in k columns and the intercept, (k + 1, k + 1), for curvatures h."""
+        k, root = len(columns), np.sqrt(h).astype(np.float32)
         A, Z = np.zeros((k + 1, k + 1)), np.empty((min(_BLOCK, len(root)), k + 1), np.float32)
         for begin in range(0, len(root), _BLOCK):
-            roots = root[begin : begin + _BLOCK, None]
-            part = self.X[begin * every : (begin + len(roots)) * every : every]
+            roots, part = root[begin : begin + _BLOCK, None], self.X[begin : begin + _BLOCK]
             here = Z[: len(roots)]
             here[:, :k] = part if k == part.shape[1] else part[:, columns]
             here[:, k] = 1.0
@@ -83,12 +82,15 @@ class SparseColumns(NamedTuple):
         g, squares = row_sums.moments(*self.rows[:3], c, h, self.rows.d)
         return g, squares / h.sum()
 
-    def sample(self, h: np.ndarray, columns: np.ndarray, every: int) -> np.ndarray:
+    def at(self, some: slice) -> SparseColumns:
+        """Return the columns of some rows."""
+        return self if some.step == 1 else SparseColumns(self.rows.take(np.arange(len(self.rows))[some]))
+
+    def second_derivatives(self, h: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Return what that of dense columns does."""
-        k, some, place = len(columns), np.zeros_like(h), np.full(self.rows.d + 1, -1, np.int64)
-        some[::every] = h[::every] * (h.sum() / h[::every].sum())
+        k, place = len(columns), np.full(self.rows.d + 1, -1, np.int64)
         place[columns], place[-1] = np.arange(k), k
-        return pairs_of_rows(*self.rows[:3], place, some, k + 1)
+        return pairs_of_rows(*self.rows[:3], place, h, k + 1)
 
 
 def is_dense(rows: Matrix) -> bool:
