@@ -18,9 +18,8 @@ _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
 _TOGETHER = 1 << 14
 """The most rows of these: larger temporary arrays would get new memory in every pass."""
-
 _WIDE = 64
-"""The columns from which full rows are read one after the other.  BLAS reads several at once, for which memory waits."""
+"""The columns from which full rows are read one by one: BLAS reads several at once, for which it waits longer."""
 
 
 class Part(NamedTuple):
