@@ -26,9 +26,19 @@ def test_gradients_by_sign(given):
     row_sums.add_gradient_by_sign(*matrix[:3], c, g)
     expected = 5.0 + np.stack([np.minimum(c, 0.0) @ X, np.maximum(c, 0.0) @ X])
     np.testing.assert_allclose(g, expected, rtol=1e-13)
-    full = np.full_like(g, 5.0)
+    full, total = np.full_like(g, 5.0), np.full(X.shape[1], 5.0)
     row_sums.add_full_gradient_by_sign(X, c, full)
     np.testing.assert_allclose(full, expected, rtol=1e-13)
+    row_sums.add_full_gradient(X, c, total)
+    np.testing.assert_allclose(total, 5.0 + c @ X, rtol=1e-13)
+
+
+@given(st.integers(1, 5), st.integers(1, 40), st.sampled_from([np.float32, np.float64]), st.integers(0, 99))
+def test_margins_of_full_rows(n, d, kind, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 0.5, 3.0], (n, d)).astype(kind)
+    w = rng.choice([0.0, -2.0, 0.25, 1.0], d)
+    assert np.array_equal(row_sums.full_margins(X, w, 0.5), X @ w + 0.5)  # sums of such numbers have no rounding
 
 
 @given(rows())

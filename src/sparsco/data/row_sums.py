@@ -6,6 +6,7 @@ import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..jit.lanes import EIGHT, load, store
+from ..jit.simd import load_entries, sum_of
 from .randomness import draw, number_of
 
 
@@ -19,6 +20,31 @@ def margins(indptr, indices, data, w, b):
             s += data[q] * w[U(indices[q])]
         p[i] = s
     return p
+
+
+_NOTHING = np.zeros(8)
+
+
+def full_margins(x: np.ndarray, w: np.ndarray, b: float) -> np.ndarray:
+    """Return <w, x> + b for every row of x (n, d), read one row after the other."""
+    out = np.empty(len(x))
+    _write_full_margins(x.reshape(-1), np.ascontiguousarray(w), b, _NOTHING, out)
+    return out
+
+
+@kernel
+def _write_full_margins(x, w, b, nothing, out):
+    """Write the margins of rows that stand one after the other into ``out``; ``nothing`` are eight zeros."""
+    d, eight = U(w.size), U(8)
+    whole = d - d % eight
+    for i in range(U(out.size)):
+        at, sums = i * d, load(EIGHT, nothing, U(0))
+        for j in range(U(0), whole, eight):
+            sums = sums + load_entries(EIGHT, x, x, at + j, False) * load(EIGHT, w, j)
+        s = b + sum_of(EIGHT, sums)
+        for j in range(whole, d):
+            s += w[j] * x[at + j]
+        out[i] = s
 
 
 @allocating_kernel
@@ -63,6 +89,15 @@ def add_first_sums(indptr, indices, data, c, h, g, squares):
             j, x = U(indices[q]), data[q]
             g[k, j] += ci * x
             squares[j] += hi * x * x
+
+
+@kernel
+def add_full_gradient(x, c, g):
+    """Add what ``add_gradient`` does, for rows x (n, d) without zeros."""
+    for i in range(U(c.size)):
+        ci = c[i]
+        for j in range(U(x.shape[1])):
+            g[j] += ci * x[i, j]
 
 
 @kernel

@@ -145,11 +145,11 @@ def _models(
     if is_tied(loss, penalty, lams):
         psi = penalty.blocks(d).of_outputs(m)
         return [Model(w.copy(), b.copy(), slice(0, m), loss, psi, float(penalty.lam), intercept)]
-    models = []
+    models, columns = [], np.ascontiguousarray(w.T)
     for q in range(m):
         given = {name: float(each[q]) for name, each in (("lam", lams), ("rho", rhos)) if each is not None}
         own, lane = penalty._replace(**given), q % chains if chains else q
-        args = w[:, [q]], b[[q]], slice(lane, lane + 1), loss, own.blocks(d).of_outputs(1)
+        args = columns[q].copy()[:, None], b[[q]], slice(lane, lane + 1), loss, own.blocks(d).of_outputs(1)
         models.append(Model(*args, float(own.lam), intercept))
     return models
 
@@ -197,9 +197,10 @@ def _polished(run: Run, answer: Answer, penalty: Any, rows: Rows, tol: float) ->
     together = problem.m if is_one or chains else max(1, _MARGINS // max(run.examples, 1))
     for first in range(0, problem.m, together):
         some = slice(first, min(first + together, problem.m))
-        lanes = slice(0, chains) if chains else some
 
-        def encode(y: np.ndarray, weights: np.ndarray, lanes: slice = lanes) -> tuple[np.ndarray, np.ndarray]:
+        def encode(y: np.ndarray, weights: np.ndarray, lanes: slice = some) -> tuple[np.ndarray, np.ndarray]:
+            if chains:
+                return run.models_of(y, weights)
             targets, own = run.lanes_of(y, weights)
             return targets[:, lanes].copy(), own[:, lanes].copy()
 

@@ -73,6 +73,7 @@ class Model:
         self._by_sign = np.zeros((2, len(W))) if len(b) == 1 else None
         """The gradients of the rows with a slope of at most zero, and of the others."""
         self.P, self.slopes = np.empty((0, len(b))), np.empty((0, len(b)))
+        self.slopes_b = np.zeros(len(b))
         self.room: tuple[np.ndarray | None, np.ndarray | None] = None, None
         """Arrays for the margins and slopes of each pass; None: every pass makes new ones."""
         self.dual: Dual | None = None
@@ -152,7 +153,12 @@ class Model:
             self._by_sign /= self._rows
             self.G = self._by_sign.sum(0)[:, None]
         self._loss_now = self.term.true_value(self.P)
+        self._sum_slopes(self.term)
         self._assess(self.term)
+
+    def _sum_slopes(self, term: LossTerm) -> None:
+        """Compute the slope of the mean loss in each intercept; 0 where there are none."""
+        self.slopes_b = (term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
 
     @property
     def takes_samples(self) -> bool:
@@ -178,7 +184,7 @@ class Model:
         twin.sampling.curves = None if curves is None else curves[np.append(columns, -1)]
         if self.term is not None:
             twin.term, twin.P, twin.slopes, twin.G = self.term, self.P, self.slopes, self.G[columns]
-            twin._rows, twin._loss_now = self._rows, self._loss_now
+            twin._rows, twin._loss_now, twin.slopes_b = self._rows, self._loss_now, self.slopes_b
             twin._assess(self.term)
         return twin
 
@@ -191,11 +197,12 @@ class Model:
         self.term, self.working_sets, self._steps = twin.term, [*self.working_sets, columns.size], twin.steps
         self.W, self._by_sign = np.zeros_like(self.W), None
         self.W[columns], self.b, self.P, self.slopes = twin.best.W, twin.b, twin.P, twin.slopes
-        self._rows, self._loss_now = twin._rows, twin._loss_now
+        self._rows, self._loss_now, self.slopes_b = twin._rows, twin._loss_now, twin.slopes_b
         matters = _MATTERS * tol * twin._scale(twin.term)
         if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
             self.b, self.P, self.slopes = with_best_intercept(twin.term, self.b, self.P, self.slopes)
             self._loss_now = twin.term.true_value(self.P)
+            self._sum_slopes(twin.term)
 
     def go_back(self) -> None:
         """Go back to the best point; a pass must follow."""
@@ -212,7 +219,7 @@ class Model:
     def start_at(self, other: Model) -> None:
         """Start at the optimum of another strength; its margins, slopes, gradient and columns are taken over."""
         self.W, self.b, self.P, self.slopes, self.term = other.W, other.b, other.P, other.slopes, other.term
-        self._rows, self._loss_now = other._rows, other._loss_now
+        self._rows, self._loss_now, self.slopes_b = other._rows, other._loss_now, other.slopes_b
         self.G, self.chosen, self.restricted = other.G, other.chosen, other.restricted
         self._by_sign = other._by_sign
         self.share_sample(other)
@@ -251,7 +258,6 @@ class Model:
             return
         if is_lower:
             self.best = _Best(f, self.W.copy(), self.b.copy())
-        self.slopes_b = (term.share * self.slopes).sum(0) if self.intercept else 0.0 * self.b
         self.violations = self.psi.violations(self.G, self.W)
         self.violation = max(float(self.violations.max(initial=0.0)), float(np.abs(self.slopes_b).max()))
         self.dual = None

@@ -18,6 +18,8 @@ _NONZEROS = 1 << 19
 """The nonzeros of the rows in memory that are processed together: what a cache holds, and few calls."""
 _TOGETHER = 1 << 14
 """The most rows of these: larger temporary arrays would get new memory in every pass."""
+_WIDE = 64
+"""The columns from which full rows are read one by one: BLAS reads several at once, for which it waits longer."""
 
 
 class Part(NamedTuple):
@@ -157,7 +159,9 @@ def _in_units(matrix: Matrix, units: np.ndarray) -> Matrix:
 def margins_of(X: Matrix, W: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the margins (n, m) of weights (d, m) and intercepts."""
     if X.is_full:
-        return X.array @ W + b if W.shape[1] > 1 else (X.array @ W[:, 0] + b)[:, None]
+        if W.shape[1] == 1 and X.d >= _WIDE:
+            return row_sums.full_margins(X.array, W[:, 0], float(b[0]))[:, None]
+        return X.array @ W + b
     if W.shape[1] == 1:
         return row_sums.margins(X.indptr, X.indices, X.data, W[:, 0], float(b[0]))[:, None]
     return margins(X.indptr, X.indices, X.data, W, b)
@@ -165,8 +169,10 @@ def margins_of(X: Matrix, W: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def add_gradients(X: Matrix, c: np.ndarray, G: np.ndarray) -> None:
     """Add sum_i x_i c_i^T to G (d, m) in place."""
-    if X.is_full:
+    if X.is_full and (c.shape[1] > 1 or X.d < _WIDE):
         G += X.array.T @ c
+    elif X.is_full:
+        row_sums.add_full_gradient(X.array, np.ascontiguousarray(c[:, 0]), G[:, 0])
     elif c.shape[1] == 1:
         row_sums.add_gradient(X.indptr, X.indices, X.data, np.ascontiguousarray(c[:, 0]), G[:, 0])
     else:

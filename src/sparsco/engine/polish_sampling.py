@@ -12,8 +12,6 @@ from ..solver.sampled import Movable, Point, Sample
 
 _NEAR, _SOON = 0.95, 0.85
 """A weight that is zero may move in the next step, or in one soon, if its slope is this share of its L1 weight."""
-_FEW_WEIGHTS = 200
-"""The number of weights up to which all may move, where rows are full."""
 _LEAST_WEIGHTS, _MOST_WEIGHTS = 100, 1200
 """The weights that may move: at least so many, if their slopes are near, and at most."""
 _ROWS, _LEAST_ROWS, _MOST_NONZEROS = 32, 4096, 1 << 23
@@ -143,10 +141,6 @@ class Sampling:
 
         They are the nonzero ones, and those with the largest slopes beyond their L1 weight, or near it.
         """
-        if self.curves is None and at.W.size <= _FEW_WEIGHTS:
-            every = np.ones_like(at.W, bool)
-            self._movable = Movable(every, every)
-            return True
         l1, inside = psi.l1[:, None], at.W != 0.0
         beyond, support = np.abs(at.G + psi.rho * at.W) - l1, int(np.count_nonzero(inside))
         others = (beyond > (_SOON - 1.0) * l1) & ~inside

@@ -24,6 +24,12 @@ class KeepsRows:
         targets, scaled = (part.reshape(len(y), self.problem.width)[:, : self.problem.m] for part in encoded)
         return targets, scaled
 
+    def models_of(self: Any, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return targets and weights of the run's models, (n, models), each once where it has many strengths."""
+        targets = self.targets.of_one_strength
+        encoded, scaled = targets.encode(y, weights, targets.m)
+        return encoded.reshape(len(y), targets.m), scaled.reshape(len(y), targets.m)
+
     @property
     def columns_to_keep(self: Any) -> int:
         """Return how many targets a sample keeps of a row."""

@@ -19,6 +19,11 @@ class Targets:
     """The number of the first model among those of all runs."""
     columns_of_y = 1
 
+    @property
+    def of_one_strength(self) -> Targets:
+        """Return the targets of the models, each of them once."""
+        return self
+
     def encode(
         self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any = np.float64
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -103,6 +108,11 @@ class Repeated(Targets):
     def __init__(self, base: Targets, copies: int) -> None:
         self.base, self.copies, self.first = base, copies, base.first
         self.m = base.m * copies
+
+    @property
+    def of_one_strength(self) -> Targets:
+        """Return the targets of the models, each of them once."""
+        return self.base
 
     def _encode(self, y: np.ndarray, weights: np.ndarray, width: int, kind: Any) -> tuple[np.ndarray, np.ndarray]:
         out = np.zeros((2, len(y), width), kind)

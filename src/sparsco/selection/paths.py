@@ -28,7 +28,7 @@ from .judging import Judged, Unseen, judged
 from .learning import polished
 from .linear_path import LinearPath
 
-START_ROWS = 4000
+START_ROWS = 1000
 """The rows that are learned before a path is polished."""
 
 
