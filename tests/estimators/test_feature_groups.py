@@ -86,7 +86,7 @@ def test_more_outputs_than_lanes_are_learned_by_mini_batches():
 @pytest.mark.parametrize("name", ["group", "sparse-group"])
 def test_automatic_alpha_is_a_share_of_what_selects_no_group(name):
     X, y = rows()
-    own = {"penalty": name, "feature_groups": LABELS, "random_state": 0, "max_iter": 1}
+    own = {"penalty": name, "feature_groups": LABELS, "random_state": 0, "max_iter": 1, "standardize": False}
     lam = SparseRegressor(**own).fit(X, y).report_["lam"] / 0.05
     with pytest.warns(UserWarning, match="no feature was selected"):
         assert SparseRegressor(alpha=1.01 * lam, **own).fit(X, y).n_nonzero_ == 0

@@ -52,6 +52,13 @@ CASES = {
     "a budget": (SparseClassifier, {"optimizer": "fobos", "budget": 4}),
     "an optimum": (SparseClassifier, {"conversion": "last", "alpha": 0.01, "polish": 1e-9}),
     "weights of features": (SparseClassifier, {"optimizer": "ftrl", "feature_weights": np.linspace(0.5, 2.0, D)}),
+    "groups": (SparseClassifier, {"penalty": "group", "feature_groups": np.arange(D) // 3}),
+    "an optimum with groups": (
+        SparseRegressor,
+        {"penalty": "group", "feature_groups": np.arange(D) // 3, "alpha": 0.05, "polish": 1e-9},
+    ),
+    "sparse groups": (SparseClassifier, {"penalty": "sparse-group", "feature_groups": np.arange(D) // 3}),
+    "rows of weights": (SparseRegressor, {"penalty": "row-group", "alpha": 0.05}),
     "columns that occur": (SparseClassifier, {"optimizer": "nftrl", "storage": "seen"}),
 }
 
@@ -65,9 +72,10 @@ def targets(case, score):
     """Return the targets of a case."""
     if case in ("three classes", "softmax"):
         return np.digitize(score, [-0.5, 0.5])
-    if case == "two outputs":
+    if case in ("two outputs", "rows of weights"):
         return np.stack([score, -score + 0.3 * score**2], 1)
-    return score if case in ("another loss", "a loss of one's own") else np.where(score > 0.0, "yes", "no")
+    numbers = ("another loss", "a loss of one's own", "an optimum with groups")
+    return score if case in numbers else np.where(score > 0.0, "yes", "no")
 
 
 def assert_same(found, by_hand, u):
@@ -199,3 +207,17 @@ def test_crosses_that_are_born_have_their_products_in_kept_rows():
         assert (kept.indices == born).sum() > 100
     first = np.prod(X[:1000, :2], axis=1)
     assert u[born] == pytest.approx(units(first[:, None])[0]) and "x0*x1" in model.summary().lines[0].name
+
+
+def test_groups_have_units_where_no_strength_is_given(rows):
+    X, score = rows
+    y, factors = score > 0.0, 2.0 ** np.random.default_rng(1).integers(-9, 10, D)
+    model = SparseClassifier(penalty="group", feature_groups=np.arange(D) // 3, random_state=0)
+    open_, given = clone(model), clone(model).set_params(alpha=0.01)
+    for each, is_same in ((open_, True), (given, False)):
+        one, other = clone(each).fit(X, y), clone(each).fit(X * factors, y)
+        assert np.array_equal(one.coef_, other.coef_ * factors) is is_same
+    assert_same(clone(open_).set_params(standardize=True).fit(X, y), clone(open_).fit(X, y), np.ones(D))
+    assert clone(open_).fit(X, y).score(X, y) > clone(open_).set_params(standardize=False).fit(X, y).score(X, y)
+    with pytest.raises(ValueError, match="standardize='auto' is not for data in partitions: .* set it to False"):
+        distributed.fit(clone(open_), (X, y))

@@ -216,12 +216,13 @@ def test_units_are_the_default_where_no_strength_is_given(rows):
     assert model(SparseClassifier(alpha=0.1, l1_ratio=0.5)).standardize == "auto"
     assert model(SparseClassifier(preset="average-sl")).standardize == "auto"
     groups = np.arange(D) // 3
-    assert model(SparseClassifier(penalty="group", feature_groups=groups)).standardize == "auto"
+    grouped = SparseClassifier(penalty="group", feature_groups=groups)
+    assert model(clone(grouped)).standardize is True
+    assert model(clone(grouped), alphas=[0.1, 0.01]).standardize == "auto"
     assert model(SparseClassifier(standardize=True), alphas=[0.1]).standardize is True
-    for penalty in ("group", "nonnegative", "trace"):
-        own = {"feature_groups": groups} if penalty == "group" else {}
+    for penalty in ("nonnegative", "trace", "mcp"):
         with pytest.raises(ValueError, match="standardize=True is for penalty='elasticnet'"):
-            model(SparseClassifier(standardize=True, penalty=penalty, **own))
+            model(SparseClassifier(standardize=True, penalty=penalty))
     with pytest.raises(ValueError, match="relaxed=True is for one model"):
         model(SparseClassifier(relaxed=True))
     with pytest.raises(ValueError, match="choose='1-se' of the estimator has no effect"):

@@ -67,7 +67,7 @@ def _add_strength(group: Any) -> None:
         "--standardize",
         action=yes_or_no,
         help="penalise each column in units of its spread (default: yes, for an elastic net whose strength is chosen "
-        "on held-out rows; in compare, without --alpha)",
+        "on held-out rows; with --groups and in compare, without --alpha)",
     )
     group.add_argument(
         "--relaxed",
@@ -92,8 +92,8 @@ def _add_shared_l2(group: Any) -> None:
     group.add_argument(
         "--standardize",
         action=argparse.BooleanOptionalAction,
-        help="penalise each column in units of its spread (default: yes, for an elastic net without --alphas, --alpha, "
-        "--l2 and --preset)",
+        help="penalise each column in units of its spread (default: yes, for an elastic net or groups without "
+        "--alphas, --alpha, --l2 and --preset)",
     )
 
 

@@ -430,7 +430,7 @@ def _check(model: Any, passes: int | None) -> None:
             not isinstance(model.feature_groups, str | Mapping),
             "a partition does not have the names of all features: give a label for each column",
         ),
-        ("standardize", not in_units(model), "partitions have units of their own: scale columns, or name no method"),
+        ("standardize", not in_units(model), "partitions have units of their own: scale columns, and set it to False"),
         ("early_stopping", not model.early_stopping, "rows are read once, and none are held out"),
         ("polish", model.polish is False, "it needs all rows on one machine"),
         (

@@ -54,6 +54,8 @@ LEAST_RATIO = 1e-3
 """The share of the L1 term that stands for none where a strength is chosen."""
 AUTO_FRACTION = 0.05
 """The share that alpha="auto" takes of the smallest L1 weight that selects nothing on the first 1000 rows."""
+_WITH_UNITS = ("elasticnet", *RATIOS, *BY_GROUP, "row-group")
+"""The penalties that can be in units of the columns' spread."""
 _OPTIMIZERS = {name: kind() for name, kind in OPTIMIZERS.items()}
 """The optimizers by name, each with its default constants."""
 
@@ -85,15 +87,18 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
 
 def suits_units(model: Any) -> bool:
     """Return whether a choice can penalise columns in units of their spread: an elastic net, a loss with a solver."""
-    return _is_net(model) and smooth(named("loss", model.loss, model.known_losses)) is not None
-
-
-def _is_net(model: Any) -> bool:
-    return asked(model, "penalty") in ("elasticnet", *RATIOS)
+    is_net = asked(model, "penalty") in ("elasticnet", *RATIOS)
+    return is_net and smooth(named("loss", model.loss, model.known_losses)) is not None
 
 
 def in_units(model: Any, starts_elsewhere: bool = False) -> bool:
-    """Return whether rows are learned in units of the columns' spread; an automatic choice does that in phase two."""
+    """Return whether rows are learned in units of the columns' spread; an automatic choice does that in phase two.
+
+    Groups are, unless their strength is given: the first rows' strength would follow the columns of the largest spread.
+    """
+    if _is_auto(model.standardize):
+        is_open = _is_auto(model.alpha) and not isinstance(model.strengths, np.ndarray) and model.preset is None
+        return is_open and isinstance(model.penalty, str) and model.penalty in BY_GROUP
     return is_true(model.standardize) and not is_automatic(model, starts_elsewhere)
 
 
@@ -158,8 +163,10 @@ def _check_penalty(model: Any) -> None:
     """Raise a ValueError if parameters of the penalty contradict each other, or the method."""
     if promises(model):
         check_promise(model, is_automatic(model))
-    if in_units(model) and not _is_net(model):
-        raise ValueError("standardize=True is for penalty='elasticnet', 'l1' or 'l2': leave it out, or scale X.")
+    if is_true(model.standardize) and asked(model, "penalty") not in _WITH_UNITS:
+        raise ValueError(
+            "standardize=True is for penalty='elasticnet', 'l1', 'l2' and groups of weights: leave it out, or scale X."
+        )
     end = _ratio_by_name(model)
     if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
         raise ValueError(

@@ -290,8 +290,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         If True, Platt scaling calibrates ``predict_proba`` on rows that were not learned (docs/calibration.md).
     standardize : "auto" or bool
         If True, the weight of a column is penalised in units of its spread, so that scales do not matter; that is for
-        elastic nets.  "auto" is True where alpha is chosen on held-out rows, and False where alpha or a method is set.
-        For a path it is True where neither ``alphas`` nor alpha is given.
+        elastic nets and groups.  "auto" is True where alpha is chosen on held-out rows, and False where alpha or a
+        method is set.  For groups and paths it is True where no strength is given.
     relaxed : "auto" or bool
         If True, the selected features are learned again without the L1 term.  "auto" is chosen with alpha; where alpha
         is given it is False.  While alpha is chosen, True allows such models as "auto" does, and does not force them.

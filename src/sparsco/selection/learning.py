@@ -19,7 +19,7 @@ from ..engine.polish_rows import Rows, RowsInMemory
 from ..engine.run import Run
 from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
-from ..estimators.parameters import suits_units, tolerance
+from ..estimators.parameters import in_units, suits_units, tolerance
 from ..util.threads import Threads
 from ..util.validation import is_true
 
@@ -105,9 +105,9 @@ def learner_of(estimator: LinearModel, strengths: Any, dtype: Any, random_state:
 
 
 def choose_units(learner: LinearModel, strengths: Any) -> None:
-    """Decide ``standardize="auto"``: an elastic net has units where no strength is given, by a number or a preset."""
+    """Decide ``standardize="auto"``: elastic nets and groups have units where no strength or preset is given."""
     is_open = isinstance(strengths, Grid) and is_auto(learner.alpha) and learner.preset is None
-    if is_auto(learner.standardize) and is_open and suits_units(learner):
+    if is_auto(learner.standardize) and is_open and (suits_units(learner) or in_units(learner)):
         learner.standardize = True
 
 
