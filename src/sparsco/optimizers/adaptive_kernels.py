@@ -330,7 +330,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(wide, space, o + size * _INVERSE, inverse)
-                jumped = (a * (x * x) > before_x) & (before_x > 0.0)
+                jumped = (a * (x * x) > before_x) & (before_x > 0.0) & (w != 0.0)
                 if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, least)), 1.0)
                     if fades(pace) == 1:  # many squares may have faded, of larger values
@@ -338,7 +338,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                     if sums > 0:
                         more = (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
                         _add_to_sums(wide, cell, indices, p, left, more)
-                    w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
+                    w, eta = narrowed * w, narrowed * eta
             s = s + w * x_once
             _remember(wide, watch, space, o, kept(rule, z, v), w, q, n, eta)
             if sums > 0:
