@@ -345,14 +345,15 @@ def ask_for_row(indptr, indices, data, order, k):
 
 
 @inlined
-def row_to_prefetch(indptr, order, k):
-    """Return the start of the row whose cells are prefetched during row k: two rows ahead, or three if row k is short.
+def rows_to_prefetch(indptr, order, k):
+    """Return the starts of two rows to prefetch during row k: the cells of the first, the entries of the second.
 
-    One row ahead is too late for a memory that is far away, and of many short rows two are.
+    Cells are asked for two rows ahead, or three if row k is short.  One row ahead is too late for a memory that is far
+    away, and of many short rows two are.  Entries must be there by then, since they say which cells.
     """
     i = U(order[k])
     ahead = 3 if indptr[i + U(1)] - indptr[i] < 48 else 2
-    return U(indptr[U(order[min(k + ahead, order.size - 1)])])
+    return U(indptr[U(order[min(k + ahead, order.size - 1)])]), U(indptr[U(order[min(k + 4, order.size - 1)])])
 
 
 @kernel

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..optimizers.epoch_gd import epoch_mean
-from ..problem.state import WORTH_READING, Block, Problem, State, aligned_zeros, slices
+from ..problem.moving import WORTH_READING
+from ..problem.state import Block, Problem, State, aligned_zeros, slices
 
 WORTH_COMPILING = 1 << 12
 """Features at which a kernel reads the iterate sooner than NumPy does."""

@@ -132,7 +132,7 @@ def convert_runs(runs: list[Run], answers: list[Answer] | None = None) -> Conver
 def as_sparse(w: np.ndarray) -> sp.csr_array:
     """Return weights (features, models) as a sparse array (models, features); SciPy's own way takes twice as long."""
     kind = np.int32 if max(w.shape) < 1 << 31 else np.int64
-    models, features = w.T.nonzero()
+    models, features = np.divmod(np.flatnonzero(w.T), len(w))
     ends = np.searchsorted(models, np.arange(w.shape[1] + 1))
     return sp.csr_array((w[features, models], features.astype(kind), ends.astype(kind)), shape=w.shape[::-1])
 

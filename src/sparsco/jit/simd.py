@@ -87,7 +87,10 @@ def store_fields(
 
 
 def prefetch_lines(block: Any, cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
-    """Prefetch the lines of the features at ``indices[p:]``, which will be read soon."""
+    """Prefetch the lines of the features at ``indices[p:]``, which will be read soon, into the second-level cache.
+
+    The first-level cache can wait for few lines at a time, and those of two long rows do not fit into it.
+    """
 
 
 def tail_scratch(block: Any, rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -287,9 +290,9 @@ def _emit_prefetch_lines(context: Any, builder: Any, sig: Any, values: Any) -> A
     indices = context.make_array(sig.args[2])(context, builder, values[2]).data
     n = _numbers(sig, 4)
     for line in _lines(context, builder, sig, values, builder.gep(indices, [values[3]]), n):
-        emit_prefetch(builder, line)
+        emit_prefetch(builder, line, 2)
         if LINE % n:  # it may go across two lines of the cache
-            emit_prefetch(builder, builder.gep(line, [ir.Constant(_WORD, n - 1)]))
+            emit_prefetch(builder, builder.gep(line, [ir.Constant(_WORD, n - 1)]), 2)
     return context.get_dummy_value()
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..data.rows import ask_for_row, row_to_prefetch
+from ..data.rows import ask_for_row, rows_to_prefetch
 from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import (
     any_lane,
@@ -17,6 +17,7 @@ from ..jit.lanes import (
     maximum,
     minimum,
     n_float64,
+    prefetch,
     prefetch_wide,
     signed,
     sqrt,
@@ -303,7 +304,6 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
     if fades(pace) == 1:
         least = 1e-300
     for k in range(order.size):
-        ask_for_row(indptr, indices, data, order, k)
         i, r, a = U(order[k]), U(first + k), growth(pace, k)
         steps, following = elapsed(pace, k, float(r)), elapsed(pace, k + 1, float(r) + 1.0)
         t, next_t, per = origin + steps, origin + following, 1.0 / a
@@ -311,7 +311,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
         full, blocks = (stop - begin) // size, (stop - begin + size - one) // size
         if blocks > full:
             pad_tail(indices, data, begin + full * size, stop, tail, tail_x)
-        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 8)) - size
+        (coming, later), last = rows_to_prefetch(indptr, order, k), U(maximum(indices.size, 8)) - size
         Omega = Theta = 0.0
         if sums > 0:
             Omega, Theta = table[r + one, OMEGA], table[r + one, THETA]
@@ -330,7 +330,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                 inverse = 1.0 / (q * n)  # one division for n / q and q / n
                 seen = seen + x_once * x_once * (n * (n * inverse))
                 store(wide, space, o + size * _INVERSE, inverse)
-                jumped = (a * (x * x) > before_x) & (before_x > 0.0)
+                jumped = (a * (x * x) > before_x) & (before_x > 0.0) & (w != 0.0)
                 if any_lane(jumped):  # a lower eta from now on, the old eta in the sum so far
                     narrowed = where(jumped, sqrt(before_x * (n * (n * inverse)) / maximum(before_n, least)), 1.0)
                     if fades(pace) == 1:  # many squares may have faded, of larger values
@@ -338,7 +338,7 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
                     if sums > 0:
                         more = (1.0 - narrowed) * (Omega * w + signed(eta * before, w))
                         _add_to_sums(wide, cell, indices, p, left, more)
-                    w, eta = narrowed * w, where(w != 0.0, narrowed * eta, eta)
+                    w, eta = narrowed * w, narrowed * eta
             s = s + w * x_once
             _remember(wide, watch, space, o, kept(rule, z, v), w, q, n, eta)
             if sums > 0:
@@ -358,8 +358,10 @@ def learn_simd(rows, order, schedule, method, state, wide, tail, tail_x):
         next_level = lam * next_t
         for block in range(blocks):  # the step
             p, in_tail, o = begin + block * size, block == full, block * size * _BLOCK
-            if indices.size >= 8:  # prefetch the lines of a row to come
+            if indices.size >= 8:  # prefetch the lines of a row to come, and the entries of one after it
                 prefetch_lines(wide, cell, indices, minimum(coming + block * size, last))
+                prefetch(data, later + block * size)
+                prefetch(indices, later + block * size)
             x, w = load_entries(wide, data, tail_x, p, in_tail), load(wide, space, o + size * _W)
             q, n = load(wide, space, o + size * _Q), load(wide, space, o + size * _N)
             G, A, g, h = load_high(wide, cell, indices, tail, p, in_tail)

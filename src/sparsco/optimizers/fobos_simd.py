@@ -6,7 +6,7 @@ a time as well: a branch for each would cost more than the rest of its work.
 
 from __future__ import annotations
 
-from ..data.rows import ask_for_row, row_to_prefetch
+from ..data.rows import rows_to_prefetch
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import (
     FOUR,
@@ -18,6 +18,7 @@ from ..jit.lanes import (
     load_row,
     maximum,
     minimum,
+    prefetch,
     signed,
     store,
     where,
@@ -49,11 +50,10 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
     size, number = U(space.size) >> two, lane_indices(FOUR)
     level, whose, fallen, zero = size, two * size, two * size + size, 0.0 * number
     for k in range(order.size):
-        ask_for_row(indptr, indices, data, order, k)
         i, r = U(order[k]), U(first + k)
         begin, stop = U(indptr[i]), U(indptr[i + one])
         full, blocks = (stop - begin) >> two, (stop - begin + U(3)) >> two
-        coming, last = row_to_prefetch(indptr, order, k), U(maximum(indices.size, 4)) - four
+        (coming, later), last = rows_to_prefetch(indptr, order, k), U(maximum(indices.size, 4)) - four
         if blocks > full:
             pad_tail(indices, data, begin + full * four, stop, tail, tail_x)
         B, P = table[r, COL_B], table[r, COL_P]
@@ -91,8 +91,10 @@ def learn_simd(rows, order, schedule, method, state, line, tail, tail_x):
         before, after = zero + lam * (B * SP1 - SPB1), zero + lam * (B1 * SP1 - SPB1)
         for block in range(blocks):  # step, prox, running sums
             o, in_tail = block * four, block == full
-            if indices.size >= 4:  # prefetch the lines of a row to come
+            if indices.size >= 4:  # prefetch the lines of a row to come, and the entries of one after it
                 prefetch_lines(FOUR, cell, indices, minimum(coming + o, last), line)
+                prefetch(data, later + o)
+                prefetch(indices, later + o)
             x, v, A, G, H = load_entries(FOUR, data, tail_x, begin + o, in_tail), load(FOUR, space, o), zero, zero, zero
             u = prox(reg, v - x * c, shrink)
             if sums > 0:

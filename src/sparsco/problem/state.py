@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..jit.dispatch import cast, constant, kernel
+from ..jit.dispatch import cast, constant
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import add_attributes, attributes
 from .fading import STEADY, Memory, no_rows
+from .moving import moved
 
 _WIDEST = WIDTHS[-1].m
 """The most models of one kernel."""
@@ -349,30 +350,7 @@ class Layout(NamedTuple):
         return fresh
 
 
-WORTH_READING = 1 << 17
-"""The number of features from which a kernel is faster than NumPy, even if it must be compiled for this alone."""
 _HUGE = 1 << 21
-
-
-def moved(sums: np.ndarray) -> np.ndarray:
-    """Return a copy of (d, fields, lanes), and set the original to zero."""
-    if len(sums) < WORTH_READING:
-        out = sums.copy()
-        sums[:] = 0.0
-    else:
-        out = np.zeros(sums.shape, sums.dtype)
-        move(sums, out)
-    return out
-
-
-@kernel
-def move(sums, out):
-    """Move the nonzeros to ``out``; zeros are only read, which saves most of the memory of a stream that just began."""
-    for j in range(sums.shape[0]):
-        for k in range(sums.shape[1]):
-            for i in range(sums.shape[2]):
-                if sums[j, k, i] != 0.0:
-                    out[j, k, i], sums[j, k, i] = sums[j, k, i], 0.0
 
 
 @functools.cache
