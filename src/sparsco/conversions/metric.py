@@ -337,9 +337,10 @@ def newton(
     n = len(R.weights)
     is_full = 2 * len(R.data) > n * d and 4 * np.count_nonzero(e.w_last) > d  # else a Gram matrix would cost more
     X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
-    solver = (quickest(X, loss) if is_full else ElasticNetSolver)(
+    examples = Examples.of(R.targets, R.weights, loss)
+    solver = (quickest(X, examples.loss) if is_full else ElasticNetSolver)(
         X,
-        Examples(R.targets, R.weights, loss),
+        examples,
         np.ones(d),
         fit_intercept,
         Tilt(local.g - local.gradient - D * e.w_bar, linear_b),

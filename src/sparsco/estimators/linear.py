@@ -19,6 +19,7 @@ from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..engine.at_once import begun_to_polish
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
@@ -204,7 +205,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         The rows have slots, codes and weights.
         """
-        runs = self._fit.begun()
+        runs = begun_to_polish(self._fit.runs, rows)
         with steps_shown(type(self).__name__, self.verbose):
             model = convert_runs(runs, finish_certified(runs, rows, tolerance(self)))
         n = rows.count or runs[0].examples

@@ -20,7 +20,7 @@ from .elastic_net import (
     Accuracy,
     ElasticNetSolver,
     Examples,
-    is_dense,
+    has_many_entries,
     solver_of,
 )
 
@@ -168,7 +168,12 @@ def newton_steps(
 
 def is_small(X: ByColumn, loss: Any) -> bool:
     """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
-    return isinstance(loss, COMPILED) and 0 < X.n * X.d * X.d <= MOST_PRODUCTS and is_dense(X)
+    return isinstance(loss, COMPILED) and is_few(X.n, X.d, len(X.x))
+
+
+def is_few(n: int, d: int, entries: int) -> bool:
+    """Return whether one kernel is best for n rows with d columns."""
+    return 0 < n * d * d <= MOST_PRODUCTS and has_many_entries(n, d, entries)
 
 
 def quickest(X: ByColumn, loss: Any) -> Callable[..., ElasticNetSolver]:
@@ -234,4 +239,5 @@ class SmallSolver(ElasticNetSolver):
     def _differentiate(self) -> None:
         """Compute the gradient of the mean loss."""
         y, weights, loss, _ = self.examples
-        self.g = np.einsum("i,ji->j", weights * derivative(loss, self.p, y) / self.n, self.D) + self.tilt.w  # without BLAS
+        c = weights * derivative(loss, self.p, y) / self.n
+        self.g = np.einsum("i,ji->j", c, self.D) + self.tilt.w  # without BLAS
