@@ -71,10 +71,10 @@ class LinearModel(CrossLearning, OneExample, Readable):
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights, times)
         if tolerance(self):
-            rows = counted_rows(len(placed), weights)
-            every = np.ones(len(placed)) if weights is None else weights
-            learned = placed if weights is None else placed.take(rows)
-            part = Part(learned, codes[rows], every[rows])
+            part = Part(placed, codes, np.ones(len(placed)))
+            if weights is not None:
+                rows = np.flatnonzero(weights)
+                part = Part(placed.take(rows), codes[rows], weights[rows])
             for run in self._fit.runs:
                 sample_rows(run, part, is_first=True)
             self.polish_on(RowsInMemory(*part))
