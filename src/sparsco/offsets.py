@@ -176,3 +176,8 @@ class WithOffset(NamedTuple):
 def target_type(loss: Any) -> np.dtype:
     """Return the type of the targets of a loss."""
     return record_type(np.float64) if isinstance(loss, WithOffset) else np.dtype(np.float64)
+
+
+def base_of(loss: Any) -> Any:
+    """Return the loss of targets without offsets."""
+    return loss.base if isinstance(loss, WithOffset) else loss

@@ -75,6 +75,7 @@ def test_random_iterate_is_one_of_the_window(T):
         before = Run(Logistic(), ElasticNet(0.02, 0.1), optimizers.FOBOS(), conversions.Last(), d=6)
         before.feed(as_matrix(data.X), data.y)
         before._resolve(as_matrix(data.X), data.y, np.ones(300))
+        before._get_ready()
         before.learn(as_matrix(data.X), data.y, np.ones(300), np.arange(t - 1))
         assert np.array_equal(before.weights()[0], answer.w)
         drawn.add(t)

@@ -52,7 +52,7 @@ def test_early_predictions_have_learned_every_example(settings):
             early = model.fit_state.early
             assert all(run.seen == k + 1 for run in early.runs)
             assert (k + 1) // 2 < early.pilot <= k + 1
-    whole = [run.trained_copy() for run in model.fit_state.runs]
+    whole = [run.begun() for run in model.fit_state.runs]
     names = list(range(6))
     early = np.concatenate([run.weights_at(np.array(names))[0] for run in model.fit_state.early.runs])
     exact = np.concatenate([run.weights_at(np.array(names))[0] for run in whole])

@@ -17,8 +17,7 @@ from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, Smoo
 from sparsco.solver.units import column_sums, units_of
 
 EXACT = Accuracy(1e-13, 400, 20)
-WITH_TILT = ElasticNetSolver, DenseSolver
-SOLVERS = *WITH_TILT, SmallSolver
+SOLVERS = ElasticNetSolver, DenseSolver, SmallSolver
 LOSSES = {
     "logistic": losses.Logistic(),
     "squared hinge": losses.SquaredHinge(),
@@ -123,7 +122,7 @@ def test_a_start_elsewhere_ends_at_the_same_place():
     assert abs(again[1] - b) < 1e-4
 
 
-@pytest.mark.parametrize("solver", WITH_TILT)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_linear_term_and_a_start_are_respected(solver):
     X, examples = problem("logistic")
     d = X.shape[1]

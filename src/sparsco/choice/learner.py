@@ -7,8 +7,8 @@ import numpy as np
 from ..data.randomness import Purpose, bits
 from ..losses import value
 from ..solver.columns import add_columns, by_column
-from ..solver.elastic_net import ROUGH, solver_of
-from ..solver.small import SmallSolver, is_small
+from ..solver.elastic_net import ROUGH
+from ..solver.small import quickest
 from .problem import Task
 from .splits import Split
 
@@ -43,7 +43,7 @@ class Learner:
         self.loss, self.n = task.loss, len(split.learned)
         X, columns = task.by_column(split.learned)
         units = task.units[columns]
-        make = SmallSolver if is_small(X, task.smooth_loss) else solver_of
+        make = quickest(X, task.smooth_loss)
         self.solvers = [make(X, task.examples(split.learned, q), units, task.intercept) for q in models]
         place = np.full(task.d, -1, np.int64)
         place[columns] = np.arange(len(columns))

@@ -24,7 +24,8 @@ from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
 from ..solver.columns import by_column
-from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt, solver_of
+from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt
+from ..solver.small import quickest
 from ..solver.smoothing import envelope, smooth
 from ..util.blas import one_blas_thread
 from .corner import Faces, corner
@@ -335,9 +336,11 @@ def newton(
     D *= 1.0 - kappa
     n = len(R.weights)
     is_full = 2 * len(R.data) > n * d and 4 * np.count_nonzero(e.w_last) > d  # else a Gram matrix would cost more
-    solver = (solver_of if is_full else ElasticNetSolver)(
-        by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d),
-        Examples(R.targets, R.weights, loss),
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
+    examples = Examples.of(R.targets, R.weights, loss)
+    solver = (quickest(X, examples.loss) if is_full else ElasticNetSolver)(
+        X,
+        examples,
         np.ones(d),
         fit_intercept,
         Tilt(local.g - local.gradient - D * e.w_bar, linear_b),

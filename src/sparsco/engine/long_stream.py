@@ -88,7 +88,7 @@ def strength_runs(run: Run, strengths: np.ndarray, d: int, units: Units | None =
 
 def begun(lanes: list[list[Run]]) -> list[list[Run]]:
     """Return the runs; one that still collects rows is replaced by a copy that has learned them."""
-    return [[lane if lane.pilot is not None else lane.trained_copy() for lane in each] for each in lanes]
+    return [[lane.begun() for lane in each] for each in lanes]
 
 
 class _Lane(NamedTuple):

@@ -166,7 +166,7 @@ def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
     weights as they were learned.  A penalty that was chosen in units of the columns is polished on columns that are
     divided by their units.
     """
-    answers, first = finish_runs([_as_start(run) for run in runs]), runs[0]
+    answers, first = _starts(runs), runs[0]
     penalty, units = None, None if first.units is None else first.units.at()
     if first.conversion.joins_runs:
         penalty, units = first.conversion.penalty(answers[0]), first.conversion.units(first)
@@ -176,6 +176,13 @@ def finish_polished(runs: list[Run], rows: Rows, tol: float) -> list[Answer]:
         polished = _polished(run, start, penalty or run.problem.penalty, rows, tol)
         found.append(polished if units is None else polished._replace(w=polished.w / units[:, None]))
     return found
+
+
+def _starts(runs: list[Run]) -> list[Answer]:
+    """Return where the polish of each run starts: at its answer, or at zero where it has learned nothing."""
+    if runs[0].state is None and not runs[0].conversion.joins_runs:
+        return [Answer(np.zeros((run.d, run.problem.m)), np.zeros(run.problem.m), {}) for run in runs]
+    return finish_runs([_as_start(run) for run in runs])
 
 
 def _as_start(run: Run) -> Run:

@@ -25,8 +25,9 @@ _SMALL = 1 << 20
 """The nonzeros up to which a start is found here; on more rows a pass of an optimizer finds a better one."""
 _WHOLE = 1 << 16
 """The nonzeros up to which the first sample has all rows: a further pass over them would take longer than that."""
-_LEAST, _SHARE, _PER_WEIGHT = 1000, 10, 24
-"""The rows of a sample: at least so many, one in so many, and so many for each weight that moves."""
+_LEAST, _FIRST_SHARE, _SHARE, _PER_WEIGHT = 1000, 16, 10, 24
+"""The rows of a sample: at least so many; one in so many, of the first and of others; so many for each weight that
+moves."""
 _WORTH = 4
 """A sample has all rows if it would have one in so many: all of them lead to the optimum without further samples."""
 _EVEN = 0.1
@@ -79,7 +80,7 @@ def _start(rows: RowsInMemory, model: Model) -> _Sample:
     """
     model.W, model.b = np.zeros_like(model.W), np.zeros_like(model.b)
     n = len(rows.matrix)
-    count = n if len(rows.matrix.data) <= _WHOLE else _sample_size(_LEAST, n)
+    count = n if len(rows.matrix.data) <= _WHOLE else _sample_size(max(_LEAST, n // _FIRST_SHARE), n)
     while True:
         sample = _Sample(rows, model, *_by_class(rows.targets[:, model.lanes.start], count, model.loss.classifies))
         sample.step(model)
@@ -101,16 +102,19 @@ def _sample_size(wanted: int, n: int) -> int:
 def _by_class(y: np.ndarray, count: int, classifies: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the numbers of about ``count`` rows, evenly spaced, and the factors by which they stand for others.
 
-    Half of them are of either class, as far as there are so many.
+    Half of them are of either class; all rows of a class that has not so many, and then more of the other.
 
     >>> _by_class(np.array([1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0]), 4, True)
-    (array([0, 1, 4]), array([1., 3., 3.]))
+    (array([0, 1, 3, 5]), array([1., 2., 2., 2.]))
     """
     if count >= len(y):
         return np.arange(len(y)), np.ones(len(y))
     parts = [np.flatnonzero(y > 0.0), np.flatnonzero(y <= 0.0)] if classifies else [np.arange(len(y))]
-    taken = [part[:: max(len(part) * len(parts) // count, 1)] for part in parts]
-    factors = [np.full(len(some), len(part) / max(len(some), 1)) for part, some in zip(parts, taken, strict=True)]
+    taken, factors = list[np.ndarray](), list[np.ndarray]()
+    for left, part in zip(range(len(parts), 0, -1), sorted(parts, key=len), strict=True):
+        wanted = max((count - sum(map(len, taken))) // left, 1)
+        taken.append(part[:: max(len(part) // wanted, 1)])
+        factors.append(np.full(len(taken[-1]), len(part) / max(len(taken[-1]), 1)))
     return np.concatenate(taken), np.concatenate(factors)
 
 

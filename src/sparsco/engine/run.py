@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
+from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix, longest_row, stack
 from ..parts.compatibility import forgetting_reason, metric_reason, refuse, start_reason, strengths_reason
 from ..parts.part import NEVER
@@ -60,6 +61,10 @@ class Run(KeepsRows, Elsewhere):
     """Whether a sample keeps y as it is given, from which the targets of all runs are made."""
     is_start = False
     """Whether the answer is no model, but the start of a polish."""
+    state: Any = None
+    """The state of the optimizer; None before there is one, and where the rows are only measured or sampled."""
+    reservoir: Reservoir | None = None
+    """The sample of the rows, for conversions that need one."""
     snapshots: Any = ()
     """Iterates that a conversion keeps: (examples, weights, intercepts)."""
     half_life: float | None = None
@@ -180,9 +185,15 @@ class Run(KeepsRows, Elsewhere):
         """Fill in what the pilot rows decide, then learn them; ``feed`` calls this when 1000 have come."""
         if self.pilot is not None:
             return
+        times = None if self.half_life is None else np.concatenate([part[3] for part in self.collected])
+        matrix, y, weights = self._measure()
+        self._get_ready()
+        self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
+
+    def _measure(self) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        """Fill in what the collected rows decide, and return these rows."""
         matrix = stack([part[0] for part in self.collected])
         y, weights = (np.concatenate([part[k] for part in self.collected]) for k in (1, 2))
-        times = None if self.half_life is None else np.concatenate([part[3] for part in self.collected])
         self.collected = []
         if self.units is not None:
             self.units = self.units.begun(matrix, weights, self.d)
@@ -190,14 +201,17 @@ class Run(KeepsRows, Elsewhere):
             if self.initial is not None:
                 self.initial = self.for_learned_rows(self.initial[0]), self.initial[1]
         self._resolve(Matrix(*matrix[:3], self.d), y, weights)
-        self._advance(matrix, y, weights, np.arange(len(matrix)), times=times)
+        return matrix, y, weights
 
     def _resolve(self, matrix: Matrix, y: np.ndarray, weights: np.ndarray) -> None:
-        """Fill in what the pilot rows decide, and get ready for the first example."""
+        """Fill in what the pilot rows decide."""
         self.pilot_rows = PilotRows(matrix, y, weights, *self.lanes_of(y, weights))
         asked = Asked(self.problem, self.optimizer, self.conversion, self.step, self.targets, self.lams)
         resolved = resolve(asked, self.pilot_rows, self.warn)
         self.problem, self.optimizer, self.step, self.pilot, self.prepared = resolved
+
+    def _get_ready(self) -> None:
+        """Get ready for the first example."""
         self.state, self.block = self.optimizer.start(self.problem)
         if self.half_life is not None:
             refuse(forgetting_reason(self.optimizer, self.conversion, self.step, self.problem.penalty))
@@ -313,7 +327,7 @@ class Run(KeepsRows, Elsewhere):
     def finish(self) -> Answer:
         """Return the converted model; the run itself is left as it is."""
         if self.pilot is None:
-            return self.trained_copy().finish()
+            return self.begun().finish()
         answer = self.checked(self.conversion.finish(self))
         return answer._replace(w=self.for_given_rows(answer.w))
 
@@ -441,6 +455,7 @@ class Run(KeepsRows, Elsewhere):
         )
         run.late, run.told = True, self.told
         run._resolve(*self.pilot_rows[:3])
+        run._get_ready()
         return run
 
     # ---- copies before there is a pilot ----------------------------------------------------------------------------
@@ -452,6 +467,7 @@ class Run(KeepsRows, Elsewhere):
         twin.initial = self.initial and (self.initial[0][:1], self.initial[1])
         matrix = Matrix(np.arange(3), np.zeros(2, np.uint32), np.array([-1.0, 1.0]), 1)
         twin._resolve(matrix, two_targets(self.problem.loss), np.ones(2))
+        twin._get_ready()
         if twin.optimizer.uses_steps:
             check_positive(twin.step.sizes(0, 1), 0)
 
@@ -469,8 +485,16 @@ class Run(KeepsRows, Elsewhere):
         add_attributes(twin, self.before_pilot())
         return twin
 
-    def trained_copy(self) -> Run:
-        """Return a twin that has learned the rows collected so far."""
+    def begun(self) -> Run:
+        """Return this run; if it still collects rows, a copy that has learned them."""
+        if self.pilot is not None:
+            return self
         twin = self.twin()
         twin.begin()
+        return twin
+
+    def measured_copy(self) -> Run:
+        """Return a twin that knows what the rows collected so far decide, but does not learn them: it has no state."""
+        twin = self.twin()
+        twin.seen = len(twin._measure()[1])
         return twin

@@ -21,6 +21,7 @@ from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
 from ..data.trimming import Trimming
+from ..engine.at_once import solved_at_once
 from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
@@ -273,7 +274,7 @@ class FitState(LifeCycle, Restored):
 
     def begun(self) -> list[Run]:
         """Return the runs; a run that still collects rows is replaced by a copy that has learned them."""
-        return [run if run.pilot is not None else run.trained_copy() for run in self.runs]
+        return [run.begun() for run in self.runs]
 
     def iterates_at(self, features: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the weights of the iterates at some slots, (features, models), and the intercepts, by run."""
@@ -365,8 +366,8 @@ class FitState(LifeCycle, Restored):
     def convert(self, arranged: Callable[[Any], Any]) -> None:
         """Convert the state of the runs into the model; ``arranged`` brings the models into the order of ``coef_``."""
         if self.model is None:
-            runs = self.begun()
-            answers = None if self.long is None else finish_long_stream(self.long, runs)
+            runs, answers = solved_at_once(self.runs)
+            answers = answers if self.long is None else finish_long_stream(self.long, runs)
             model = convert_runs(runs, answers)
             if self.trimming is not None:
                 model = model._replace(report=model.report | {"trimmed": self.trimming.report(len(self.features))})

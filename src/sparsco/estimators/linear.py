@@ -19,6 +19,7 @@ from ..data.crosses import Cross, Crossed, Naming
 from ..data.randomness import Purpose, uniform
 from ..data.rows import Matrix
 from ..data.slots import Columns, Names, SeenColumns
+from ..engine.at_once import begun_to_polish
 from ..engine.polish_rows import Part, Rows, RowsInMemory, RowsInPasses, sample_rows
 from ..engine.reweighting import finish_certified
 from ..penalties import strength
@@ -70,10 +71,10 @@ class LinearModel(CrossLearning, OneExample, Readable):
         placed, codes, weights = self.begin_rows(matrix, y, weights, goes_on, init, by_row=by_row)
         self._passes(placed, codes, weights, times)
         if tolerance(self):
-            rows = counted_rows(len(placed), weights)
-            every = np.ones(len(placed)) if weights is None else weights
-            learned = placed if weights is None else placed.take(rows)
-            part = Part(learned, codes[rows], every[rows])
+            part = Part(placed, codes, np.ones(len(placed)))
+            if weights is not None:
+                rows = np.flatnonzero(weights)
+                part = Part(placed.take(rows), codes[rows], weights[rows])
             self.polish_on(RowsInMemory(*part))
             for run in self._fit.runs:
                 sample_rows(run, part, is_first=True)
@@ -204,7 +205,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
 
         The rows have slots, codes and weights.
         """
-        runs = self._fit.begun()
+        runs = begun_to_polish(self._fit.runs, rows)
         with steps_shown(type(self).__name__, self.verbose):
             model = convert_runs(runs, finish_certified(runs, rows, tolerance(self)))
         n = rows.count or runs[0].examples

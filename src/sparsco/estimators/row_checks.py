@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight
 
 
@@ -24,3 +25,16 @@ def nameless(columns: int, named: int) -> str:
         f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
         "data frame to partial_fit."
     )
+
+
+def is_plain(X: Any, y: Any) -> bool:
+    """Return whether scikit-learn's checks would return these rows and targets as they are, which is often.
+
+    They take longer than a fit of few rows.
+    """
+    if not (type(X) is np.ndarray or (sp.issparse(X) and X.format == "csr")) or type(y) is not np.ndarray:
+        return False
+    if X.ndim != 2 or y.ndim != 1 or X.dtype not in (np.float64, np.float32):
+        return False
+    is_matching = X.shape[0] == len(y) > 0 and X.shape[1] > 0
+    return is_matching and (y.dtype.kind in "biu" or (y.dtype.kind == "f" and bool(np.isfinite(y).all())))

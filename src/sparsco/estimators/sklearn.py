@@ -28,7 +28,7 @@ from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
-from .row_checks import nameless
+from .row_checks import is_plain, nameless
 from .row_offsets import checked_offset, shifted
 from .row_times import checked_times
 from .selecting import Selecting
@@ -153,17 +153,22 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
             if len(shape) == 2 and shape[1] > self.n_features_in_:
                 self._widen(X)
         # as_matrix and check_numbers check that numbers are finite, together with their size
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            reset=reset,
-            multi_output=self._takes_columns,
-        )
+        if reset and is_plain(X, y):
+            self.n_features_in_ = X.shape[1]
+            if self.column_names is not None:
+                del self.feature_names_in_
+        else:
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                accept_large_sparse=True,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                reset=reset,
+                multi_output=self._takes_columns,
+            )
         if reset:
             self.forget(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))

@@ -389,6 +389,9 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def places_among(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     """Return the index of every label among the sorted classes; None if a label is not among them."""
+    if len(classes) == 2:
+        is_second = y == classes[1]
+        return is_second.astype(np.int64) if (is_second | (y == classes[0])).all() else None
     codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return codes if np.array_equal(classes[codes], y) else None
 

@@ -30,7 +30,7 @@ _ROUNDS, _STEPS, _SWEEPS, _TRIALS = 3, 12, 30, 8
 """How often columns may be added, and the most steps, sweeps of a step and lengths of a step."""
 _LAST = 1e-2
 """A step that is expected to lower the objective by at most this share of the first one is the last."""
-_INNER = 0.1
+_INNER = 0.3
 """A sweep that changes the model of a step by at most this share of the first one is the last."""
 _BALANCED = 1e-3
 """The sum of the slopes, as a share of the sum of their sizes, at which the intercept alone is left."""

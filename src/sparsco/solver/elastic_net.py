@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import Squared, curvature, derivative, value
+from ..offsets import base_of, has_offset
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
@@ -33,6 +34,13 @@ class Examples(NamedTuple):
     weights: np.ndarray
     loss: Any
     offset: np.ndarray | float = 0.0
+
+    @classmethod
+    def of(cls, y: np.ndarray, weights: np.ndarray, loss: Any) -> Examples:
+        """Return examples whose offsets, if their targets have any, are added to the margins."""
+        if not has_offset(y):
+            return cls(y, weights, loss)
+        return cls(np.ascontiguousarray(y["y"]), weights, base_of(loss), np.ascontiguousarray(y["offset"]))
 
     def losses(self, p: np.ndarray) -> np.ndarray:
         """Return weight times loss of each row at margins p."""
@@ -385,8 +393,12 @@ _GRAM_CELLS = 60_000_000
 
 def is_dense(X: ByColumn) -> bool:
     """Return whether there are few columns with many entries, for which Gram matrices are best."""
-    cells = X.n * X.d
-    return X.d <= _GRAM_COLUMNS and len(X.x) > _GRAM_DENSITY * cells and 2 * X.n > X.d and cells < _GRAM_CELLS
+    return has_many_entries(X.n, X.d, len(X.x))
+
+
+def has_many_entries(n: int, d: int, entries: int) -> bool:
+    """Return whether n rows have few columns with many entries."""
+    return d <= _GRAM_COLUMNS and entries > _GRAM_DENSITY * n * d and 2 * n > d and n * d < _GRAM_CELLS
 
 
 def solver_of(

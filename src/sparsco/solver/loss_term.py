@@ -21,6 +21,8 @@ _FIRST_WIDTH = 0.1
 _NARROWER = 0.25
 _NUMBERS = 1 << 14
 """The numbers that are processed together: temporary arrays of that size stay in a cache, and cost no new memory."""
+_SOME_ROWS = 1000
+"""The rows that show the scale of the loss."""
 _LEAST = 1e-6
 """The share of the loss at zero margins below which an objective counts as zero."""
 
@@ -46,7 +48,7 @@ class LossTerm:
         """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
         self.loss, self.y, self.share = loss, y, share
         self.has_kinks = not loss.curved
-        self.least = _LEAST * abs(self.true_value(np.zeros_like(P))) + 1e-300
+        self.least = _LEAST * abs(self._value_at_zero()) + 1e-300
         """The least objective that gaps are compared with."""
         self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
         self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
@@ -65,6 +67,12 @@ class LossTerm:
     def at(self, some: slice) -> LossTerm:
         """Return the part of some rows, of a loss without kinks."""
         return LossTerm(self.loss, self.y[some], self.share[some], np.zeros_like(self.y[some]))
+
+    def _value_at_zero(self) -> float:
+        """Return about the mean loss at zero margins: that of some rows, evenly spaced."""
+        every = max(len(self.share) // _SOME_ROWS, 1)
+        share, y = self.share[::every], self.y[::every]
+        return every * float((share * value(self.loss, np.zeros(share.shape), y)).sum())
 
     def value(self, P: np.ndarray) -> float:
         """Return the mean loss; of a loss with kinks, its envelope."""

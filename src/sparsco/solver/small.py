@@ -5,6 +5,7 @@ On such rows calls of NumPy take far longer than the arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from .elastic_net import (
     Accuracy,
     ElasticNetSolver,
     Examples,
-    is_dense,
+    has_many_entries,
+    solver_of,
 )
 
 COMPILED = Logistic, Poisson, Squared, SquaredHinge
@@ -46,14 +48,14 @@ def _dot(a, b):
 
 
 @inlined
-def _objective(loss, y, weights, p, w, pen, ridge):
-    """Return the mean loss at margins p plus the penalty at w."""
-    f = 0.0
+def _objective(loss, y, weights, p, w, b, pen, ridge, tilt):
+    """Return the mean loss at margins p plus the penalty and the linear term at w and b."""
+    f = tilt.b * b
     for i in range(p.size):
         f += weights[i] * value(loss, p[i], y[i])
     for j in range(w.size):
         if w[j] != 0.0:  # the penalty of a column that is left out is infinite
-            f += pen[j] * abs(w[j]) + 0.5 * ridge[j] * w[j] * w[j]
+            f += pen[j] * abs(w[j]) + (0.5 * ridge[j] * w[j] + tilt.w[j]) * w[j]
     return f
 
 
@@ -87,6 +89,7 @@ def newton_steps(
     b,
     pen,
     ridge,
+    tilt,
     G,
     mean,
     total,
@@ -109,10 +112,10 @@ def newton_steps(
     """
     c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
     q, new = by_column[0], by_column[1]
-    f = _objective(loss, y, weights, p, w, pen, ridge)
+    f = _objective(loss, y, weights, p, w, b, pen, ridge, tilt)
     damping, last, is_fresh = 1.0, np.inf, False
     for _ in range(steps):
-        now, slope = 0.0, 0.0
+        now, slope = 0.0, tilt.b
         for i in range(p.size):
             c[i] = weights[i] * derivative(loss, p[i], y[i])
             h[i] = weights[i] * max(curvature(loss, p[i], y[i]), floor)
@@ -125,7 +128,7 @@ def newton_steps(
         scale = damping * now / total
         db = -slope / (scale * total) if moves_b else 0.0
         for j in range(w.size):
-            q[j] = _dot(c, D[j]) + ridge[j] * w[j] + scale * db * mean[j]
+            q[j] = _dot(c, D[j]) + tilt.w[j] + ridge[j] * w[j] + scale * db * mean[j]
             new[j] = w[j]
             for k in range(w.size):
                 A[j, k] = scale * G[j, k]
@@ -141,7 +144,7 @@ def newton_steps(
                     trial[i] += move * D[j, i]
         for i in range(p.size):
             trial[i] += db
-        reached = _objective(loss, y, weights, trial, new, pen, ridge)
+        reached = _objective(loss, y, weights, trial, new, b + db, pen, ridge, tilt)
         if not reached <= f + 1e-9 * abs(f):
             if is_fresh or stays:
                 damping *= 4.0  # a steeper model, from the old point
@@ -165,11 +168,21 @@ def newton_steps(
 
 def is_small(X: ByColumn, loss: Any) -> bool:
     """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
-    return isinstance(loss, COMPILED) and 0 < X.n * X.d * X.d <= MOST_PRODUCTS and is_dense(X)
+    return isinstance(loss, COMPILED) and is_few(X.n, X.d, len(X.x))
+
+
+def is_few(n: int, d: int, entries: int) -> bool:
+    """Return whether one kernel is best for n rows with d columns."""
+    return 0 < n * d * d <= MOST_PRODUCTS and has_many_entries(n, d, entries)
+
+
+def quickest(X: ByColumn, loss: Any) -> Callable[..., ElasticNetSolver]:
+    """Return what makes the solver for these rows: one kernel where there are few, else the choice of ``solver_of``."""
+    return SmallSolver if is_small(X, loss) else solver_of
 
 
 class SmallSolver(ElasticNetSolver):
-    """Solutions of elastic nets for few rows and columns, without a linear term."""
+    """Solutions of elastic nets for few rows and columns."""
 
     def _prepare(self) -> None:
         d, n = self.X.d, self.X.n
@@ -212,6 +225,7 @@ class SmallSolver(ElasticNetSolver):
             float(self.b),
             pen,
             ridge,
+            self.tilt,
             self.G,
             self.mean,
             self.total,
@@ -225,4 +239,5 @@ class SmallSolver(ElasticNetSolver):
     def _differentiate(self) -> None:
         """Compute the gradient of the mean loss."""
         y, weights, loss, _ = self.examples
-        self.g = np.einsum("i,ji->j", weights * derivative(loss, self.p, y) / self.n, self.D)  # without BLAS
+        c = weights * derivative(loss, self.p, y) / self.n
+        self.g = np.einsum("i,ji->j", c, self.D) + self.tilt.w  # without BLAS
