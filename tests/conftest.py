@@ -2,6 +2,13 @@
 
 import gc
 import importlib.util
+import os
+from pathlib import Path
+
+# Compiled code is shared by all tests and their processes, also by those with a cache folder of their own.
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "numba").expanduser())
+)
 
 if importlib.util.find_spec("hypothesis"):  # the environment of the oldest numba has none
     from hypothesis import settings
