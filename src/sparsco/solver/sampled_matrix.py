@@ -87,7 +87,7 @@ class SparseColumns(NamedTuple):
         return self if some.step == 1 else SparseColumns(self.rows.take(np.arange(len(self.rows))[some]))
 
     def second_derivatives(self, h: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return what that of dense columns does."""
+        """Return the second derivatives in k columns and the intercept, (k + 1, k + 1), for curvatures h."""
         k, place = len(columns), np.full(self.rows.d + 1, -1, np.int64)
         place[columns], place[-1] = np.arange(k), k
         return pairs_of_rows(*self.rows[:3], place, h, k + 1)
