@@ -93,7 +93,7 @@ def add_first_sums(indptr, indices, data, c, h, g, squares):
 
 @kernel
 def add_full_gradient(x, c, g):
-    """Add what ``add_gradient`` does, for rows x (n, d) without zeros."""
+    """Add sum_i c_i x_i to g in place, for rows x (n, d) without zeros."""
     for i in range(U(c.size)):
         ci = c[i]
         for j in range(U(x.shape[1])):

@@ -53,9 +53,11 @@ class KeepsRows:
 
         Of a small share of the rows, no more than ``enough`` rows are returned.
         """
-        if self.reservoir is not None or (kept := self.polished_rows) is None:
-            return None if self.reservoir is None else self.reservoir.sample(enough)
-        sample = kept.sample(enough)
+        if self.reservoir is not None:
+            return self.reservoir.sample(enough)
+        if self.polished_rows is None:
+            return None
+        sample = self.polished_rows.sample(enough)  # of the rows as they came
         return sample if self.units is None else sample.in_units(self.units.at())
 
     def column_sums(self: Any) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 
 def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
@@ -24,6 +24,24 @@ def nameless(columns: int, named: int) -> str:
     return (
         f"X has {columns} columns without names, but this stream began with {named} columns that have names: pass a "
         "data frame to partial_fit."
+    )
+
+
+def validated(model: Any, X: Any, y: Any, reset: bool, takes_columns: bool) -> tuple[Any, np.ndarray]:
+    """Return rows and targets that passed scikit-learn's checks; that numbers are finite is checked elsewhere.
+
+    ``takes_columns``: targets may have several columns.
+    """
+    return validate_data(
+        model,
+        X,
+        y,
+        accept_sparse="csr",
+        accept_large_sparse=True,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        reset=reset,
+        multi_output=takes_columns,
     )
 
 

@@ -28,7 +28,7 @@ from .life_cycle import Phase, unchanged_on_error
 from .linear import LinearModel
 from .margins import Margins, has_probabilities
 from .parameters import check_parameters, refuse_polish
-from .row_checks import is_plain, nameless
+from .row_checks import is_plain, nameless, validated
 from .row_offsets import checked_offset, shifted
 from .row_times import checked_times
 from .selecting import Selecting
@@ -158,17 +158,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
             if self.column_names is not None:
                 del self.feature_names_in_
         else:
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                accept_large_sparse=True,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                reset=reset,
-                multi_output=self._takes_columns,
-            )
+            X, y = validated(self, X, y, reset, self._takes_columns)
         if reset:
             self.forget(X.shape[1])
         matrix = as_matrix(X, wide=isinstance(self._fit.features, SeenColumns))

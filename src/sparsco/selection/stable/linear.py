@@ -21,7 +21,7 @@ from ...engine.run import DivergenceError
 from ...estimators.life_cycle import LifeCycle, Phase, unchanged_on_error
 from ...estimators.part_names import named
 from ...estimators.passes import check_some_weight
-from ...estimators.row_checks import checked_weights
+from ...estimators.row_checks import checked_weights, validated
 from ...estimators.views import NOT_FITTED, Shown, Viewed, refuse_in_view, strongest
 from ...jit.dispatch import cast
 from ...util.attributes import stored
@@ -202,17 +202,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
     def _validated(
         self, X: Any, y: Any, sample_weight: Any, reset: bool, may_be_zero: bool = False
     ) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            accept_large_sparse=True,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            reset=reset,
-            multi_output=self._takes_columns,
-        )
+        X, y = validated(self, X, y, reset, self._takes_columns)
         weights = np.ones(len(y))
         if sample_weight is not None:
             weights = checked_weights(sample_weight, X, may_be_zero)
