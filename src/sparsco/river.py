@@ -17,6 +17,7 @@ except ImportError as error:
 
 from .estimators import sklearn
 from .optimizers.nftrl import NFTRL
+from .util.validation import is_auto
 
 
 class Streamed(base.Estimator):
@@ -27,7 +28,7 @@ class Streamed(base.Estimator):
     def _settings(self) -> dict[str, Any]:
         """Return the parameters of the estimator inside."""
         own = {name: given for name, given in self._get_params().items() if name != "seed"}
-        if isinstance(own["optimizer"], str) and own["optimizer"] == "auto":
+        if is_auto(own["optimizer"]):
             own["optimizer"] = NFTRL(per_feature_clock=True)
         return own | {"random_state": self._get_params().get("seed"), "conversion": "last"}
 

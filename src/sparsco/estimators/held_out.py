@@ -10,6 +10,7 @@ import numpy as np
 
 from ..choice.splits import ByRow, Split
 from ..conversions.path_stability import PathStability
+from ..util.validation import is_auto
 
 _WHAT = (
     "cv must be a number of folds (at least 2), a splitter such as KFold(5), a list of splits, or for each row the "
@@ -28,7 +29,7 @@ class Splitter(Protocol):
 
 def folds_of(cv: Any) -> int | None:
     """Return the number of folds if ``cv`` is one, and None otherwise; raise a ValueError if ``cv`` is not valid."""
-    if cv is None or (isinstance(cv, str) and cv == "auto"):
+    if cv is None or is_auto(cv):
         return None
     if isinstance(cv, numbers.Integral) and not isinstance(cv, bool) and int(cv) >= 2:
         return int(cv)

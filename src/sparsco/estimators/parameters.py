@@ -42,7 +42,7 @@ from ..penalties import (
 from ..presets import PRESETS, Preset
 from ..solver.smoothing import smooth
 from ..solver.units import Units
-from ..util.validation import is_count, is_number, is_true
+from ..util.validation import is_auto, is_count, is_number, is_true
 from .grouping import BY_GROUP, check_feature_groups, grouped
 from .held_out import check_rows_held_out, folds_of, is_by_row
 from .part_names import named
@@ -67,7 +67,7 @@ def ratio_of(model: Any) -> float:
     """
     end = _ratio_by_name(model)
     if end is None:
-        end = 1.0 if _is_auto(model.l1_ratio) else model.l1_ratio
+        end = 1.0 if is_auto(model.l1_ratio) else model.l1_ratio
     return float(end)
 
 
@@ -77,12 +77,12 @@ def is_automatic(model: Any, starts_elsewhere: bool = False) -> bool:
     If an optimizer, a conversion, a step size or a preset is named, that method is used, with a strength that the first
     rows suggest.
     """
-    is_open = all(_is_auto(getattr(model, name)) for name in ("optimizer", "step_size"))
-    is_open = is_open and (_is_auto(model.conversion) or promises(model))
+    is_open = all(is_auto(getattr(model, name)) for name in ("optimizer", "step_size"))
+    is_open = is_open and (is_auto(model.conversion) or promises(model))
     is_open = is_open and model.preset is None and model.strengths is None and not starts_elsewhere
     if not is_open or not suits_units(model) or model.target_excess_risk is not None:
         return False
-    return _is_auto(model.alpha) or is_true(model.standardize)
+    return is_auto(model.alpha) or is_true(model.standardize)
 
 
 def suits_units(model: Any) -> bool:
@@ -96,22 +96,22 @@ def in_units(model: Any, starts_elsewhere: bool = False) -> bool:
 
     Groups are, unless their strength is given: the first rows' strength would follow the columns of the largest spread.
     """
-    if _is_auto(model.standardize):
-        is_open = _is_auto(model.alpha) and not isinstance(model.strengths, np.ndarray) and model.preset is None
+    if is_auto(model.standardize):
+        is_open = is_auto(model.alpha) and not isinstance(model.strengths, np.ndarray) and model.preset is None
         return is_open and isinstance(model.penalty, str) and model.penalty in BY_GROUP
     return is_true(model.standardize) and not is_automatic(model, starts_elsewhere)
 
 
 def _choice(model: Any, by_row: ByRow | None) -> Choose:
     """Return the conversion that chooses, or that solves for a given strength."""
-    standardize = True if _is_auto(model.standardize) else bool(model.standardize)
-    relaxes = not tolerance(model) and (_is_auto(model.relaxed) or bool(model.relaxed))
+    standardize = True if is_auto(model.standardize) else bool(model.standardize)
+    relaxes = not tolerance(model) and (is_auto(model.relaxed) or bool(model.relaxed))
     rule = model.choose if model.budget is None else int(model.budget)
-    if not _is_auto(model.alpha):
-        relaxed = relaxes and not _is_auto(model.relaxed)
+    if not is_auto(model.alpha):
+        relaxed = relaxes and not is_auto(model.relaxed)
         given = Strength(float(model.alpha), ratio_of(model), relaxed)
         return Choose(rule, standardize=standardize, given=given, calibrates=bool(model.calibrate))
-    is_given = _ratio_by_name(model) is not None or not _is_auto(model.l1_ratio)
+    is_given = _ratio_by_name(model) is not None or not is_auto(model.l1_ratio)
     mixtures = (max(ratio_of(model), LEAST_RATIO),) if is_given else MIXTURES
     return Choose(rule, mixtures, standardize, None, relaxes, folds_of(model.cv), by_row, bool(model.calibrate))
 
@@ -124,7 +124,7 @@ def _check_held_out(model: Any, starts_elsewhere: bool, by_row: ByRow | None) ->
             f"cv is a {type(cv).__name__}, whose splits need all rows at once, as fit gets them: give a number of "
             "folds, or use fit."
         )
-    chooses = is_automatic(model, starts_elsewhere) and _is_auto(model.alpha) and not promises(model)
+    chooses = is_automatic(model, starts_elsewhere) and is_auto(model.alpha) and not promises(model)
     if not chooses and (by_row is not None or folds_of(cv) is not None):
         what = "groups" if folds_of(cv) is None and not is_by_row(cv) else "cv"
         raise ValueError(
@@ -168,7 +168,7 @@ def _check_penalty(model: Any) -> None:
             "standardize=True is for penalty='elasticnet', 'l1', 'l2' and groups of weights: leave it out, or scale X."
         )
     end = _ratio_by_name(model)
-    if end is not None and not _is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
+    if end is not None and not is_auto(model.l1_ratio) and model.l1_ratio not in (1.0, end):
         raise ValueError(
             f"penalty={model.penalty!r} with l1_ratio={model.l1_ratio!r}: for a mixture of both choose "
             "penalty='elasticnet'."
@@ -182,12 +182,12 @@ def check_parameters(model: Any) -> None:
         if not holds:
             raise ValueError(f"{name}={getattr(model, name)!r}: it must be {what}.")
 
-    must("alpha", _is_auto(model.alpha) or is_number(model.alpha, 0.0), "'auto' or a number of at least 0")
-    is_ratio = _is_auto(model.l1_ratio) or is_number(model.l1_ratio, 0.0, 1.0)
+    must("alpha", is_auto(model.alpha) or is_number(model.alpha, 0.0), "'auto' or a number of at least 0")
+    is_ratio = is_auto(model.l1_ratio) or is_number(model.l1_ratio, 0.0, 1.0)
     must("l1_ratio", is_ratio, "'auto', or between 0 (only L2) and 1 (only L1)")
     for name in ("standardize", "relaxed"):
         given = getattr(model, name)
-        must(name, _is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
+        must(name, is_auto(given) or isinstance(given, bool | np.bool_), "'auto', True or False")
     must("choose", model.choose in RULES, f"one of {', '.join(map(repr, RULES))}")
     check_rows_held_out(model)
     _check_penalty(model)
@@ -268,7 +268,7 @@ def most_models(model: Any) -> int | None:
     """Return the largest number of models that a run may learn; None for all models, if something couples them."""
     loss = named("loss", model.loss, model.known_losses)
     penalty, optimizer = named("penalty", asked(model, "penalty"), PENALTIES), asked(model, "optimizer")
-    optimizer = named("optimizer", "nftrl" if _is_auto(optimizer) else optimizer, _OPTIMIZERS)
+    optimizer = named("optimizer", "nftrl" if is_auto(optimizer) else optimizer, _OPTIMIZERS)
     if optimizer.penalises_each_model:
         return 1
     if penalty.kind != "separable" or loss.couples:
@@ -282,10 +282,6 @@ def is_followed(conversion: Any) -> bool:
     return known is not None and kind_of(known) == "conversion" and known.chooses_single_iterate
 
 
-def _is_auto(given: Any) -> bool:
-    return isinstance(given, str) and given == "auto"
-
-
 def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: Sequence[Any] | None = None) -> Any:
     pen, wanted = model.feature_weights, asked(model, "penalty")
     automatic = is_automatic(model, starts_elsewhere)
@@ -293,7 +289,7 @@ def _penalty_record(model: Any, d: int, starts_elsewhere: bool = False, names: S
     if penalty is not ElasticNet and pen is not None:
         raise ValueError(f"feature_weights are weights of the L1 norm, which penalty={wanted!r} does not have.")
     if isinstance(penalty, tuple):
-        if not (_is_auto(model.alpha) and ratio_of(model) == 1.0):
+        if not (is_auto(model.alpha) and ratio_of(model) == 1.0):
             raise ValueError("a penalty record carries its own strength: leave alpha at 'auto' and l1_ratio at 1.")
         return penalty
     if wanted in BY_GROUP:
@@ -344,9 +340,9 @@ def parts(
     if isinstance(asked(model, "penalty"), tuple) and not penalty.strength_is_open:
         curved = penalty.rho > 0.0
     step, optimizer, conversion = _step(model), asked(model, "optimizer"), asked(model, "conversion")
-    if is_followed(conversion) and _is_auto(optimizer):
+    if is_followed(conversion) and is_auto(optimizer):
         optimizer = "fobos"  # which computes the Bregman differences of its steps
-    if _is_auto(optimizer):
+    if is_auto(optimizer):
         # nftrl needs no step size, but starts from 0; if slopes have no bound, the capped steps of FOBOS are safer,
         # provided that the loss has a curvature to cap them by
         capped = curved and not loss.classifies and loss.smoothness_is_bound
@@ -359,10 +355,10 @@ def parts(
         elif one_by_one and step is None and penalty.kind == "separable":  # new features may come at any time
             optimizer = OPTIMIZERS["nftrl"](per_feature_clock=True)
     optimizer = named("optimizer", optimizer, _OPTIMIZERS)
-    if _is_auto(conversion) and optimizer.max_models == 1:
+    if is_auto(conversion) and optimizer.max_models == 1:
         # mirror descent has no gradient sums, but single iterates; Epoch-SGD takes the means of the paper
         conversion = conversions.LastEpoch(complete=False) if optimizer.works_in_epochs else "ocmdi"
-    if _is_auto(conversion):
+    if is_auto(conversion):
         # the objective of a feature may start at its first appearance: no average over all rows fits that
         average = (smooth(loss) is not None or curved) and not optimizer.per_feature_clock
         average = average and not tolerance(model)  # polishing needs a start, not a sparse answer

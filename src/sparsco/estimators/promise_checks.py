@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..conversions import PathStability
+from ..util.validation import is_auto
 
 
 def promises(model: Any) -> bool:
@@ -17,7 +18,7 @@ def check_promise(model: Any, is_automatic: bool) -> None:
 
     ``is_automatic`` is False for a penalty or a loss that phase two cannot choose a strength for.
     """
-    given = [name for name in ("alpha", "l1_ratio", "optimizer", "step_size") if not _is_auto(getattr(model, name))]
+    given = [name for name in ("alpha", "l1_ratio", "optimizer", "step_size") if not is_auto(getattr(model, name))]
     given += [
         name
         for name in ("budget", "preset", "target_excess_risk", "feature_weights")
@@ -31,7 +32,3 @@ def check_promise(model: Any, is_automatic: bool) -> None:
             "a selection with a promise (fdr, efp) needs the elastic net and a loss with a smooth twin: leave penalty "
             "and loss as they are."
         )
-
-
-def _is_auto(given: Any) -> bool:
-    return isinstance(given, str) and given == "auto"

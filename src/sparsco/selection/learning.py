@@ -21,7 +21,7 @@ from ..estimators.converted import Converted, described
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import in_units, suits_units, tolerance
 from ..util.threads import Threads
-from ..util.validation import is_true
+from ..util.validation import is_auto, is_true
 
 _INT32 = np.iinfo(np.int32).max
 _FEW = 0.02
@@ -64,11 +64,6 @@ def strengths_of(alphas: Any, n_alphas: int, eps: float) -> Any:
     if given.ndim != 1 or not given.size or not np.all((given >= 0.0) & (given < np.inf)):
         raise ValueError(f"alphas={alphas!r}: give one or more numbers of at least 0, or None.")
     return np.sort(given)[::-1].copy()
-
-
-def is_auto(given: Any) -> bool:
-    """Return whether a parameter is left to be chosen."""
-    return isinstance(given, str) and given == "auto"
 
 
 def is_single(dtype: Any) -> bool:

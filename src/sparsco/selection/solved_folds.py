@@ -33,10 +33,10 @@ from ..solver.units import Units
 from ..util.blas import one_blas_thread
 from ..util.progress import step
 from ..util.threads import Pool
-from ..util.validation import is_number, is_true
+from ..util.validation import is_auto, is_number, is_true
 from .judging import Judged
 from .lane_folds import Found
-from .learning import Folds, choose_units, is_auto
+from .learning import Folds, choose_units
 
 FOLDS, CHOSEN = Accuracy(5e-3, 8, 3, 0.3), Accuracy(1e-5, 40, 6)
 """How accurately the models of folds are solved, which are only judged, and the chosen model."""

@@ -30,6 +30,11 @@ def is_count(x: Any) -> bool:
     return isinstance(x, numbers.Integral) and not isinstance(x, bool) and int(x) >= 1
 
 
+def is_auto(given: Any) -> bool:
+    """Return whether a parameter is left to be chosen."""
+    return isinstance(given, str) and given == "auto"
+
+
 def is_true(given: Any) -> bool:
     """Return whether a parameter that may also be "auto" or a number is True."""
     return isinstance(given, bool | np.bool_) and bool(given)

@@ -63,14 +63,14 @@ def measured(task: Task, makers: Makers, rounds: int, kept: Kept, say: Say, left
             continue
         say(f"{task.title}: {name}")
         once = partial(explored, solvers[name], task, np.inf if package == OURS else INTERRUPTED)
-        tried[name] = kept.once(package, ["peers", task.title, name], once)
+        tried[name] = kept.once(package, ["problem", task.title, name], once)
     least = np.min([each["objectives"] for found in tried.values() for each in found], axis=0)
     chosen = {(name, level): cheapest(tried[name], least, level) for name in solvers for level in LEVELS}
     jobs = sorted({(name, setting) for (name, _), setting in chosen.items() if setting is not None})
 
     def once_more(name: str, setting: float, number: int) -> float:
         again = partial(measure.taken, partial(solvers[name].fit, setting))
-        return float(kept.once(package_of[name], ["peers", task.title, name, setting, number], again)[0])
+        return float(kept.once(package_of[name], ["problem", task.title, name, setting, number], again)[0])
 
     times: dict[tuple[str, float], list[float]] = {job: [] for job in jobs}
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ from ...jit.dispatch import cast
 from ...util.attributes import stored
 from ...util.notices import warn
 from ...util.threads import Pool, pool_of
-from ...util.validation import is_count, is_number
+from ...util.validation import is_auto, is_count, is_number
 from .bursts import Bursts, Stabilized
 from .paths import Examples
 from .promised import Promised, converted_stage, estimator_of, promise_of
@@ -189,7 +189,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         self.loss_record(), self._method().check()
         k, method = self.n_features, self._method()
         is_share = not isinstance(k, numbers.Integral) and is_number(k, 0.0, 1.0) and k > 0.0
-        if not (is_count(k) or is_share or (isinstance(k, str) and k == "auto")):
+        if not (is_count(k) or is_share or is_auto(k)):
             raise ValueError(f"n_features={k!r}: it must be a whole number, a share between 0 and 1, or 'auto'.")
         if isinstance(method, Stabilized) and not isinstance(k, str):
             raise ValueError(f"n_features={k!r} is for method='sts': the paper's method decides by its pi0.")
