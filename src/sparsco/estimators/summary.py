@@ -225,10 +225,20 @@ def choice_in_words(choice: dict[str, Any]) -> str:
 
     >>> choice_in_words({"alpha": 0.0123, "l1_ratio": 1.0, "relaxed": True, "rows": 500, "held_out_rows": 500})
     'alpha=0.0123, l1_ratio=1, relaxed=True, chosen on 500 held-out rows'
+
+    Few rows are held out several times, by folds of different seeds:
+
+    >>> choice_in_words({"alpha": 0.0123, "l1_ratio": 1.0, "relaxed": True, "rows": 50, "held_out_rows": 200})
+    'alpha=0.0123, l1_ratio=1, relaxed=True, chosen on 50 rows, each held out 4 times'
     """
     if choice.get("size") is not None:
         found = f"size {choice['size']}"
     else:
         found = f"alpha={choice['alpha']:.4g}, l1_ratio={choice['l1_ratio']:g}, relaxed={choice['relaxed']}"
     held = choice.get("held_out_rows")
-    return found if held is None else f"{found}, chosen on {held:,} held-out rows"
+    if held is None:
+        return found
+    rows = choice["rows"]
+    if held <= rows:
+        return f"{found}, chosen on {held:,} held-out rows"
+    return f"{found}, chosen on {rows:,} rows, each held out {held / rows:.3g} times"
