@@ -499,6 +499,8 @@ def test_bad_examples_leave_no_trace():
         with pytest.raises((ValueError, TypeError)):
             model.learn_one(x, 1)
         assert vars(model).keys() == vars(SparseClassifier()).keys()
+    with pytest.raises(ValueError, match=r"x is a ndarray: give a dict.*a tuple .*partial_fit takes"):
+        model.learn_one(np.ones(3), 1)
     with pytest.raises(NotFittedError):
         model.predict_one({"a": 1.0})
     model.learn_one({"a": 1.0}, 1).learn_one({}, 0)

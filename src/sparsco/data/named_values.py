@@ -18,7 +18,8 @@ def named_values(x: Any) -> tuple[Any, Any]:
     """
     if type(x) is not dict and not isinstance(x, Mapping):
         raise ValueError(
-            f"x is a {type(x).__name__}, but the features of this stream have names: give a dict or a list of tokens."
+            f"x is a {type(x).__name__}: give a dict or a list of tokens, whose features have names, or begin the"
+            " stream with a tuple (columns, values). partial_fit takes rows of an array."
         )
     values: Any = x.values()
     try:
