@@ -121,12 +121,23 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
 _ROWS_PER_FEATURE, _LEAST_ROWS = 32, 4096
 
 
-def enough_rows(w: np.ndarray) -> int:
-    """Return how many sampled rows give a metric for the features of these weights, (d, models), and a guard.
+def expected_features(evidence: Evidence[float], penalty: Any) -> int:
+    """Return about how many features the model will have: as many as the last iterate or the diagonal candidate.
+
+    The fewer count.  The last iterate of FOBOS may have many more than either candidate.
+    """
+    last = int(np.count_nonzero(evidence.w_last))
+    if evidence.H is None:
+        return last
+    return min(last, int(np.count_nonzero(diagonal(evidence, penalty, fit_intercept=False)[0])))
+
+
+def enough_rows(features: int) -> int:
+    """Return how many sampled rows give a metric for so many features, and a guard.
 
     A long stream supplies the gradient: more rows would cost time, and the model would hardly change.
     """
-    return max(_LEAST_ROWS, _ROWS_PER_FEATURE * int(np.count_nonzero(w, 0).max(initial=0)))
+    return max(_LEAST_ROWS, _ROWS_PER_FEATURE * features)
 
 
 _STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
