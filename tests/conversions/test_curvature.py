@@ -14,7 +14,7 @@ from sparsco.penalties import ElasticNet, WeightedElasticNet
 from support.reservoirs import offer
 
 
-def problem(loss, n=4000, d=40, seed=0, rho=0.0, lam=0.02, budget=10**6, density=0.5):
+def problem(loss, n=4000, d=40, seed=0, rho=0.0, lam=0.02, budget=10**6, density=0.5, noise=0.1):
     """A stream, the evidence of a fixed rough iterate, and its reservoir."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
@@ -23,7 +23,7 @@ def problem(loss, n=4000, d=40, seed=0, rho=0.0, lam=0.02, budget=10**6, density
     y = np.where(rng.random(n) < 1 / (1 + np.exp(-p)), 1.0, -1.0)
     if isinstance(loss, Squared):
         y = p + rng.standard_normal(n)
-    w_bar, b_bar = truth + 0.1 * rng.standard_normal(d), 0.1
+    w_bar, b_bar = truth + noise * rng.standard_normal(d), 0.1
     m = X @ w_bar + b_bar
     c, h = loss.derivative(m, y), loss.curvature(m, y)
     e = Evidence(
@@ -183,3 +183,39 @@ def test_an_empty_stream_gives_the_last_iterate():
     zero = np.zeros(3)
     e = Evidence(zero, 0.0, zero, 0.0, zero, 0.0, zero, 0.0, 0, 0, 1.0)
     assert choose(e, Logistic(), ElasticNet(0.1), Reservoir().sample().lane(0), True).name == "last"
+
+
+def averaged_noise(seed, loss=None, n=20_000, d=400):
+    """An average with a small weight in every column, as that of FOBOS, on a sample of a small share of the rows."""
+    _, _, e, sample, reg = problem(loss or Logistic(), n, d, seed, budget=150_000, density=0.1, noise=0.01)
+    keeps = np.random.default_rng(seed).random(d) < 0.05
+    return e._replace(w_last=np.where(keeps | (np.arange(d) < 5), e.w_bar, 0.0)), sample, reg
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_columns_that_the_guard_leaves_out_change_no_objective(loss, seed, monkeypatch):
+    """Small weights of an average that end at zero need no columns: all columns give the same candidates."""
+    e, sample, reg = averaged_noise(seed, loss)
+    assert sample.kappa < 0.5 and np.count_nonzero(e.w_bar) == e.w_bar.size
+    taken, possible = [], metric._possible
+    monkeypatch.setattr(metric, "_possible", lambda *args: taken.append(possible(*args)) or taken[-1])
+    some = choose(e, loss, reg, sample, True)
+    monkeypatch.setattr(metric, "_possible", lambda e, *args: np.arange(e.w_bar.size))
+    everything = choose(e, loss, reg, sample, True)
+    assert taken[0].size < 0.25 * e.w_bar.size
+    assert some.name == everything.name == "newton"
+    for name in ("last", "diagonal", "constant"):
+        assert some.objectives[name] == pytest.approx(everything.objectives[name], rel=1e-9)
+    assert some.objectives["newton"] == pytest.approx(everything.objectives["newton"], rel=1e-3)
+    assert np.array_equal(some.w != 0.0, everything.w != 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_expected_features_are_those_of_the_sparser_of_two_candidates(seed):
+    e, _, reg = averaged_noise(seed)
+    in_diagonal = np.count_nonzero(diagonal(e, reg, True)[0])
+    assert metric.expected_features(e, reg) == min(np.count_nonzero(e.w_last), in_diagonal) == in_diagonal
+    few = e._replace(w_last=np.eye(1, e.w_last.size)[0])
+    assert metric.expected_features(few, reg) == 1 < in_diagonal
+    assert metric.expected_features(e._replace(H=None), reg) == np.count_nonzero(e.w_last)

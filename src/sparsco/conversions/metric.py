@@ -107,12 +107,12 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
-        steep = _STEEP_BY_JUMPS if not loss.curved else _STEEP if sample.kappa < 1.0 else _STEEP_OF_ALL
-        columns = _possible(evidence, penalty, local.g, steep)
-        local, place = local.at(columns), places(columns, evidence.w_bar.size)
+        terms = _judge(evidence, loss, sample, local)
+        columns = _possible(evidence, loss, penalty, local, sample.kappa)
+        place = places(columns, evidence.w_bar.size)
         kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
-        choice = _chosen(*args, local)
+        choice = _chosen(*args, local.at(columns), terms.at(columns))
     w = np.zeros_like(evidence.w_bar)
     w[columns] = choice.w
     return choice._replace(w=w)
@@ -126,10 +126,18 @@ def expected_features(evidence: Evidence[float], penalty: Any) -> int:
 
     The fewer count.  The last iterate of FOBOS may have many more than either candidate.
     """
-    last = int(np.count_nonzero(evidence.w_last))
-    if evidence.H is None:
+    e, last, in_diagonal = evidence, int(np.count_nonzero(evidence.w_last)), 0
+    if e.H is None:
         return last
-    return min(last, int(np.count_nonzero(diagonal(evidence, penalty, fit_intercept=False)[0])))
+    for some in slices(e.w_bar.size):
+        pen = penalty.lam * restricted(penalty, some).feature_weights(e.w_bar[some].size)
+        in_diagonal += int(np.count_nonzero(np.abs(_slopes_at_zero(e, some)) > pen))
+    return min(last, in_diagonal)
+
+
+def _slopes_at_zero(e: Evidence[float], some: slice) -> np.ndarray:
+    """Return the slopes of the loss in the diagonal model where each of these weights is zero."""
+    return e.g_bar[some] - 2.0 * e.curvatures[some] * e.w_bar[some]
 
 
 def enough_rows(features: int) -> int:
@@ -146,13 +154,24 @@ _STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
 The second one is for samples of all rows, whose optimum is sought from far.  Slopes of a loss with kinks jump."""
 
 
-def _possible(e: Evidence[float], penalty: Any, g: np.ndarray, share: float) -> np.ndarray:
-    """Return the columns that can be nonzero in a candidate: a zero weight needs a slope near its penalty."""
-    found = np.empty(g.size, bool)
-    for some in slices(g.size):
-        least = share * penalty.lam * restricted(penalty, some).feature_weights(g[some].size)
-        steep = ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g[some]) <= least)
-        found[some] = (e.w_last[some] != 0.0) | (e.w_bar[some] != 0.0) | steep
+def _possible(e: Evidence[float], loss: Any, penalty: Any, local: _Local, kappa: float) -> np.ndarray:
+    """Return the columns that can be nonzero in a candidate.
+
+    A weight that is zero in the last iterate needs a slope near its penalty.  The slope is taken where the weight is
+    zero if one step is made from w_bar.  In several steps others move far, so each nonzero weight of w_bar takes part,
+    and so it does where the average is a candidate.
+    """
+    share = _STEEP_BY_JUMPS if not loss.curved else _STEEP if kappa < 1.0 else _STEEP_OF_ALL
+    keeps_average, found = penalty.rho > 0.0 or not loss.curved or kappa >= _MOST, np.empty(e.w_bar.size, bool)
+    for some in slices(e.w_bar.size):
+        w, g = e.w_bar[some], local.g[some]
+        least = share * penalty.lam * restricted(penalty, some).feature_weights(w.size)
+        if keeps_average:
+            steep = (w != 0.0) | ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g) <= least)
+        else:
+            bend = np.maximum(e.curvatures[some], local.H[some])
+            steep = ~(np.abs(_slopes_at_zero(e, some)) <= least) | ~(np.abs(g - bend * w) <= least)
+        found[some] = (e.w_last[some] != 0.0) | steep
     return np.flatnonzero(found)
 
 
@@ -164,29 +183,30 @@ def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
 
 
 def _chosen(
-    evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
+    evidence: Evidence[float],
+    loss: Any,
+    penalty: Any,
+    sample: Sample,
+    fit_intercept: bool,
+    local: _Local,
+    judge: _Judge,
 ) -> Choice[float]:
-    """Return the guard's choice in columns that have been restricted already."""
+    """Return the guard's choice in columns that have been restricted already; other weights of w_bar become zero."""
     e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
     averaged = penalty.rho > 0.0
     if averaged:
         models["average"] = e.w_bar, e.b_bar
-    c, gradient = _slopes_on_guard(e, loss, sample)
-    kappa, other = sample.kappa, 1.0 - sample.kappa
-    slope = local.g - kappa * local.gradient - other * gradient
-    slope_b = local.gb - kappa * local.c.sum() - other * c.sum()
-
-    here = mean_loss(sample, loss, e.w_bar, e.b_bar)
+    other = 1.0 - sample.kappa
 
     def judged(w: np.ndarray, b: float) -> float:
         """Return the objective with the stream's slope at w_bar; the sample gives only the bend of the loss."""
-        rise = (slope * (w - e.w_bar)).sum() + slope_b * (b - e.b_bar)  # a dot product would start the BLAS threads
-        total = objective(sample, loss, penalty, w, b) + bent(rise, here)
+        rise = (judge.slope * w).sum() + judge.slope_b * b - judge.at_mean  # a dot product would start BLAS threads
+        total = objective(sample, loss, penalty, w, b) + bent(rise, judge.loss)
         return float(total) if math.isfinite(total) else np.inf
 
     def doubt(name: str, rival: str) -> float:
-        error = 2.0 * other * _standard_error(sample.V, loss, c, models[name], models[rival])
+        error = 2.0 * other * _standard_error(sample.V, loss, judge.c, models[name], models[rival])
         return error if math.isfinite(error) else 0.0
 
     if loss.curved:
@@ -266,13 +286,33 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     return _Local(c, h, gradient, H, g, float(gb))
 
 
-def _slopes_on_guard(e: Evidence[float], loss: Any, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """Return V's derivatives in the margins at w_bar, each divided by the number of rows, and V's gradient."""
-    V = sample.V
-    if not V.numbers.size:
-        return np.empty(0), np.zeros(e.w_bar.size)
-    c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
-    return c, row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
+class _Judge(NamedTuple):
+    """What the guard knows of w_bar: the mean loss there, V's slopes c, and the slope that the sample misses.
+
+    ``at_mean`` is the inner product of that slope with w_bar and its intercept.
+    """
+
+    loss: float
+    c: np.ndarray
+    slope: np.ndarray
+    slope_b: float
+    at_mean: float
+
+    def at(self, columns: np.ndarray) -> _Judge:
+        """Return what is known of these columns."""
+        return self._replace(slope=self.slope[columns])
+
+
+def _judge(e: Evidence[float], loss: Any, sample: Sample, local: _Local) -> _Judge:
+    """Return what the guard knows of w_bar, in all columns."""
+    V, kappa, other = sample.V, sample.kappa, 1.0 - sample.kappa
+    c, slope = np.empty(0), local.g - kappa * local.gradient
+    if V.numbers.size:
+        c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
+        slope -= other * row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
+    slope_b = float(local.gb - kappa * local.c.sum() - other * c.sum())
+    at_mean = float((slope * e.w_bar).sum() + slope_b * e.b_bar)
+    return _Judge(mean_loss(sample, loss, e.w_bar, e.b_bar), c, slope, slope_b, at_mean)
 
 
 def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: Any) -> float:

@@ -203,9 +203,7 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
 
     Where lanes or features are coupled, it is one map of the whole matrix: see ``metric_coupled``.
     """
-    problem = run.problem
-    rho = problem.penalty.rho
-    last = run.weights()
+    problem, last = run.problem, run.weights()
     if means.n == 0:  # no window yet; means() has warned
         return Answer(*last, {})
     if is_coupled(problem):
