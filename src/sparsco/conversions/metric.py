@@ -75,9 +75,11 @@ class Choice(NamedTuple, Generic[Intercept]):
 class _Local(NamedTuple):
     """The local model of the mean loss at w_bar.
 
-    ``c`` and ``h`` are the derivatives and curvatures in the margins of the sampled rows R.  ``gradient`` and ``H`` are
-    R's gradient and its diagonal.  ``g`` and ``gb`` are the gradient of the stream.
+    ``loss`` is the mean loss of the sampled rows R.  ``c`` and ``h`` are its derivatives and curvatures in the margins.
+    ``gradient`` and ``H`` are R's gradient and its diagonal.  ``g`` and ``gb`` are the gradient of the stream.
     """
+
+    loss: float
 
     c: np.ndarray
     h: np.ndarray
@@ -251,9 +253,13 @@ def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
     for rows, share in ((sample.R, sample.kappa), (sample.V, 1.0 - sample.kappa)):
         if rows.numbers.size:
             p = (row_sums.margins if w.ndim == 1 else margins)(rows.indptr, rows.indices, rows.data, w, b)
-            means = (rows.weights * value(loss, p, rows.targets)).sum(0) / len(p)
-            total += share * float(means if w.ndim == 1 else means.sum())
+            total += share * _mean_loss(rows, loss, p)
     return total
+
+
+def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
+    """Return the mean loss of some rows at margins p, summed over models."""
+    return float((rows.weights * value(loss, p, rows.targets)).sum() / len(p))
 
 
 def bent(rise: float, loss: float) -> float:
@@ -273,7 +279,8 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     that R does not hold.
     """
     R, _, kappa = sample
-    c, h = _slopes(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    p = row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar)
+    c, h = _slopes(R, loss, p)
     gradient, H = row_sums.moments(R.indptr, R.indices, R.data, c, h, e.w_bar.size)
     share = kappa
     if reg.rho > 0.0 and kappa < 1.0:
@@ -283,7 +290,7 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     g, gb = gradient - e.g_bar, e.gb_bar + share * (c.sum() - e.gb_bar)
     g *= share
     g += e.g_bar
-    return _Local(c, h, gradient, H, g, float(gb))
+    return _Local(_mean_loss(R, loss, p), c, h, gradient, H, g, float(gb))
 
 
 class _Judge(NamedTuple):
@@ -306,13 +313,14 @@ class _Judge(NamedTuple):
 def _judge(e: Evidence[float], loss: Any, sample: Sample, local: _Local) -> _Judge:
     """Return what the guard knows of w_bar, in all columns."""
     V, kappa, other = sample.V, sample.kappa, 1.0 - sample.kappa
-    c, slope = np.empty(0), local.g - kappa * local.gradient
+    here, c, slope = kappa * local.loss, np.empty(0), local.g - kappa * local.gradient
     if V.numbers.size:
-        c, h = _slopes(V, loss, row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar))
+        p = row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar)
+        here, (c, h) = here + other * _mean_loss(V, loss, p), _slopes(V, loss, p)
         slope -= other * row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
     slope_b = float(local.gb - kappa * local.c.sum() - other * c.sum())
     at_mean = float((slope * e.w_bar).sum() + slope_b * e.b_bar)
-    return _Judge(mean_loss(sample, loss, e.w_bar, e.b_bar), c, slope, slope_b, at_mean)
+    return _Judge(here, c, slope, slope_b, at_mean)
 
 
 def _standard_error(V: SampleRows, loss: Any, c: np.ndarray, one: Any, other: Any) -> float:
