@@ -316,8 +316,8 @@ def _judge(e: Evidence[float], loss: Any, sample: Sample, local: _Local) -> _Jud
     here, c, slope = kappa * local.loss, np.empty(0), local.g - kappa * local.gradient
     if V.numbers.size:
         p = row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar)
-        here, (c, h) = here + other * _mean_loss(V, loss, p), _slopes(V, loss, p)
-        slope -= other * row_sums.moments(V.indptr, V.indices, V.data, c, h, e.w_bar.size)[0]
+        here, (c, _) = here + other * _mean_loss(V, loss, p), _slopes(V, loss, p)
+        row_sums.add_gradient(V.indptr, V.indices, V.data, -other * c, slope)
     slope_b = float(local.gb - kappa * local.c.sum() - other * c.sum())
     at_mean = float((slope * e.w_bar).sum() + slope_b * e.b_bar)
     return _Judge(here, c, slope, slope_b, at_mean)
