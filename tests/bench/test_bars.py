@@ -70,6 +70,21 @@ def test_paths_and_groups_are_judged_at_their_levels(bars):
     assert [bar.holds for bar in judged] == [True, True, False, True]
 
 
+def test_ours_is_the_cheaper_of_a_polish_and_a_pass(bars):
+    def line(method, near, nearer):
+        levels = {"0.01": near, "0.001": nearer}
+        return {"method": method, "levels": {k: {"cpu": {"min": v}} for k, v in levels.items() if v is not None}}
+
+    class Measured(Kept):
+        def measured(self, places, parts, methods):
+            return [{"set": "p", "lam": 0.5, "methods": self.found}]
+
+    found = [line("sparsco polish", 0.002, 0.005), line("sparsco default", 0.003, 0.004), line("snapml", 0.0035, None)]
+    judged = list(bars["level_bars"](Measured(found)))
+    assert [bar.what for bar in judged] == ["p, lam 0.5, to 1%", "p, lam 0.5, to 0.1%, default pass"]
+    assert [(bar.ours, bar.peer, bar.theirs) for bar in judged] == [(2.0, "snapml", 3.5), (4.0, "none", None)]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_measures_and_a_second_one_finds_all(bars, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
