@@ -209,13 +209,3 @@ def test_columns_that_the_guard_leaves_out_change_no_objective(loss, seed, monke
         assert some.objectives[name] == pytest.approx(everything.objectives[name], rel=1e-9)
     assert some.objectives["newton"] == pytest.approx(everything.objectives["newton"], rel=1e-3)
     assert np.array_equal(some.w != 0.0, everything.w != 0.0)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_expected_features_are_those_of_the_sparser_of_two_candidates(seed):
-    e, _, reg = averaged_noise(seed)
-    in_diagonal = np.count_nonzero(diagonal(e, reg, True)[0])
-    assert metric.expected_features(e, reg) == min(np.count_nonzero(e.w_last), in_diagonal) == in_diagonal
-    few = e._replace(w_last=np.eye(1, e.w_last.size)[0])
-    assert metric.expected_features(few, reg) == 1 < in_diagonal
-    assert metric.expected_features(e._replace(H=None), reg) == np.count_nonzero(e.w_last)

@@ -123,37 +123,23 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
 _ROWS_PER_FEATURE, _LEAST_ROWS = 32, 4096
 
 
-def expected_features(evidence: Evidence[float], penalty: Any) -> int:
-    """Return about how many features the model will have: as many as the last iterate or the diagonal candidate.
-
-    The fewer count.  The last iterate of FOBOS may have many more than either candidate.
-    """
-    e, last, in_diagonal = evidence, int(np.count_nonzero(evidence.w_last)), 0
-    if e.H is None:
-        return last
-    for some in slices(e.w_bar.size):
-        pen = penalty.lam * restricted(penalty, some).feature_weights(e.w_bar[some].size)
-        in_diagonal += int(np.count_nonzero(np.abs(_slopes_at_zero(e, some)) > pen))
-    return min(last, in_diagonal)
-
-
-def _slopes_at_zero(e: Evidence[float], some: slice) -> np.ndarray:
-    """Return the slopes of the loss in the diagonal model where each of these weights is zero."""
-    return e.g_bar[some] - 2.0 * e.curvatures[some] * e.w_bar[some]
-
-
-def enough_rows(features: int) -> int:
-    """Return how many sampled rows give a metric for so many features, and a guard.
+def enough_rows(w: np.ndarray) -> int:
+    """Return how many sampled rows give a metric for the features of these weights, (d, models), and a guard.
 
     A long stream supplies the gradient: more rows would cost time, and the model would hardly change.
     """
-    return max(_LEAST_ROWS, _ROWS_PER_FEATURE * features)
+    return max(_LEAST_ROWS, _ROWS_PER_FEATURE * int(np.count_nonzero(w, 0).max(initial=0)))
 
 
 _STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
 """The slope of a column that may become nonzero, as a share of its penalty.
 
 The second one is for samples of all rows, whose optimum is sought from far.  Slopes of a loss with kinks jump."""
+
+
+def _slopes_at_zero(e: Evidence[float], some: slice) -> np.ndarray:
+    """Return the slopes of the loss in the diagonal model where each of these weights is zero."""
+    return e.g_bar[some] - 2.0 * e.curvatures[some] * e.w_bar[some]
 
 
 def _possible(e: Evidence[float], loss: Any, penalty: Any, local: _Local, kappa: float) -> np.ndarray:
@@ -259,7 +245,7 @@ def mean_loss(sample: Sample, loss: Any, w: np.ndarray, b: Any) -> float:
 
 def _mean_loss(rows: SampleRows, loss: Any, p: np.ndarray) -> float:
     """Return the mean loss of some rows at margins p, summed over models."""
-    return float((rows.weights * value(loss, p, rows.targets)).sum() / len(p))
+    return float((rows.weights * value(loss, p, rows.targets)).sum() / max(len(p), 1))
 
 
 def bent(rise: float, loss: float) -> float:

@@ -203,43 +203,36 @@ def map_to_sparse(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
 
     Where lanes or features are coupled, it is one map of the whole matrix: see ``metric_coupled``.
     """
-    problem, last = run.problem, run.weights()
+    problem = run.problem
+    rho = problem.penalty.rho
+    last = run.weights()
     if means.n == 0:  # no window yet; means() has warned
         return Answer(*last, {})
     if is_coupled(problem):
         return _map_together(conversion, run, means, w, b, factor)
-    evidences = [_evidence(run, means, w, b, last, q) for q in range(problem.m)]
-    owns = [problem._replace(penalty=problem.penalty_of(q), lams=None) for q in range(problem.m)]
-    features = [metric.expected_features(each, own.penalty) for each, own in zip(evidences, owns, strict=True)]
-    sample = run.sample(metric.enough_rows(max(features)))
+    sample = run.sample(metric.enough_rows(last[0]))
     out_w, out_b, chosen = np.zeros_like(w), b.copy(), []
-    for q, (evidence, own) in enumerate(zip(evidences, owns, strict=True)):
+    for q in range(problem.m):
+        evidence = metric.Evidence(
+            last[0][:, q],
+            last[1][q],
+            w[:, q],
+            b[q],
+            means.g[:, q] + rho * (means.w[:, q] - w[:, q]) if rho > 0.0 else means.g[:, q],
+            means.gb[q],
+            None if means.H is None else means.H[:, q],
+            0.0 if means.H is None else means.Hb[q],
+            means.n,
+            run.t,
+            run.pilot.L_mean,
+        )
+        own = problem._replace(penalty=problem.penalty_of(q), lams=None)
         choice = _choice(conversion, own, evidence, sample and sample.lane(q), factor)
         out_w[:, q], out_b[q] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
     if any(each["metric"] == "last" for each in chosen):
         _warn_if_shrinking(run, last[0])
     return Answer(out_w, out_b, {"averaged": int(means.n), "chosen": chosen})
-
-
-def _evidence(
-    run: Any, means: Any, w: np.ndarray, b: np.ndarray, last: tuple[np.ndarray, np.ndarray], q: int
-) -> metric.Evidence[float]:
-    """Return the sums of one pass for model q, around (w, b)."""
-    rho = run.problem.penalty.rho
-    return metric.Evidence(
-        last[0][:, q],
-        last[1][q],
-        w[:, q],
-        b[q],
-        means.g[:, q] + rho * (means.w[:, q] - w[:, q]) if rho > 0.0 else means.g[:, q],
-        means.gb[q],
-        None if means.H is None else means.H[:, q],
-        0.0 if means.H is None else means.Hb[q],
-        means.n,
-        run.t,
-        run.pilot.L_mean,
-    )
 
 
 def _map_together(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.ndarray, factor: float) -> Answer:
