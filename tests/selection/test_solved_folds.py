@@ -214,7 +214,7 @@ def test_lanes_are_solutions_of_their_own(l1_ratio):
     csr = sp.csr_array(X)
     for k, mask in enumerate(masks.T):
         rows = np.flatnonzero(mask)
-        columns = by_column(csr.indptr, csr.indices.astype(np.uint32), csr.data, rows, np.arange(8), 8)
+        columns = by_column(csr.indptr, csr.indices.astype(np.uint32), csr.data, rows, 8)
         alone = solver_of(columns, Examples(y[rows], np.ones(len(rows)), Logistic()), np.ones(8))
         w, b = alone.solve(0.02, l1_ratio, EXACT)
         np.testing.assert_allclose(solver.w[:, k], w, atol=1e-4)

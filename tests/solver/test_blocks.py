@@ -110,7 +110,7 @@ def problem(m, seed=0, n=60, k=D, density=0.6):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, k)) * (rng.random((n, k)) < density)
     matrix = as_matrix(sp.csr_array(X))
-    columns = by_column(*matrix[:3], np.arange(n), np.arange(k), k)
+    columns = by_column(*matrix[:3], np.arange(n), k)
     s = rng.dirichlet(np.ones(m), n) if m > 1 else np.zeros((n, 1))
     h = (s if m > 1 else rng.random((n, 1))) / n
     r = h.copy() if m > 1 else 0.0 * h

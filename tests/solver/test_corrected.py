@@ -36,7 +36,7 @@ def test_conditions_of_the_minimum(loss, rho):
     n, d = X.shape
     rng, lam, w, b = np.random.default_rng(5), 0.03, np.zeros(d), 0.0
     a, tilt = rng.uniform(0.5, 1.5, n) / n, 0.01 * rng.standard_normal(d)
-    columns = by_column(*as_matrix(sp.csr_array(X))[:3], np.arange(n), np.arange(d), d)[:3]
+    columns = by_column(*as_matrix(sp.csr_array(X))[:3], np.arange(n), d)[:3]
     fixed = y, a, loss, np.full(d, lam), np.full(d, rho), tilt, 0.002
     for _ in range(200):  # equal columns with an L2 term share their weight slowly
         b, expected = corrected_minimum(*columns, *fixed, w, b, True, 4e-3 * loss.smoothness)
@@ -59,7 +59,7 @@ def test_weights_of_targets_far_beyond_a_huber_loss():
     """The conditions hold after few calls, although no row bends at the start."""
     X, y = problem(Huber())
     n, d = X.shape
-    columns = by_column(*as_matrix(sp.csr_array(X))[:3], np.arange(n), np.arange(d), d)[:3]
+    columns = by_column(*as_matrix(sp.csr_array(X))[:3], np.arange(n), d)[:3]
     w, b, a, lam = np.zeros(d), 0.0, np.full(n, 1.0 / n), 0.2
     y = 1e4 * y
     for _ in range(3):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..data.randomness import Purpose, bits
 from ..losses import value
-from ..solver.columns import add_columns, by_column
+from ..solver.columns import add_columns, some_by_column
 from ..solver.elastic_net import ROUGH
 from ..solver.small import quickest
 from .problem import Task
@@ -45,9 +45,7 @@ class Learner:
         units = task.units[columns]
         make = quickest(X, task.smooth_loss)
         self.solvers = [make(X, task.examples(split.learned, q), units, task.intercept) for q in models]
-        place = np.full(task.d, -1, np.int64)
-        place[columns] = np.arange(len(columns))
-        self.held = by_column(task.indptr, task.indices, task.data, split.judged, place, len(columns))
+        self.held = some_by_column(task.indptr, task.indices, task.data, split.judged, columns, task.d)
         self.judged = [(task.targets[split.judged, q], task.weights[split.judged, q]) for q in models]
 
     def strength_of_nothing(self) -> float:

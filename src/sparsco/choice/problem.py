@@ -8,7 +8,7 @@ import numpy as np
 
 from ..losses import Logistic, value
 from ..offsets import numbers_of
-from ..solver.columns import ByColumn, by_column
+from ..solver.columns import ByColumn, some_by_column
 from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
@@ -61,9 +61,7 @@ class Task(NamedTuple):
         else:
             seen[self.indices[entries_of(self.indptr, rows)]] = True
         columns = np.flatnonzero(seen)
-        place = np.full(self.d, -1, np.int64)
-        place[columns] = np.arange(len(columns))
-        return by_column(self.indptr, self.indices, self.data, rows, place, len(columns)), columns
+        return some_by_column(self.indptr, self.indices, self.data, rows, columns, self.d), columns
 
     def take(self, rows: np.ndarray) -> Task:
         """Return the task of some rows, with the same columns."""

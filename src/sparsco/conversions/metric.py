@@ -23,7 +23,7 @@ from ..offsets import margins_at
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
-from ..solver.columns import by_column
+from ..solver.columns import by_column, some_by_column
 from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt
 from ..solver.small import quickest
 from ..solver.smoothing import envelope, smooth
@@ -381,7 +381,7 @@ def newton(
     D *= 1.0 - kappa
     n = len(R.weights)
     is_full = 2 * len(R.data) > n * d and 4 * np.count_nonzero(e.w_last) > d  # else a Gram matrix would cost more
-    X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), d)
     examples = Examples.of(R.targets, R.weights, loss)
     solver = (quickest(X, examples.loss) if is_full else ElasticNetSolver)(
         X,
@@ -422,7 +422,7 @@ def smoothed(
     e, R, missing = evidence, sample.R, 1.0 - sample.kappa
     local = local or _local(e, loss, penalty, sample)
     n, d, y = len(R.weights), e.w_bar.size, R.targets
-    X = by_column(R.indptr, R.indices, R.data, np.arange(n), np.arange(d), d)
+    X = by_column(R.indptr, R.indices, R.data, np.arange(n), d)
     full = R.weights * loss.smoothness / n
     D = HELD * missing * row_sums.moments(R.indptr, R.indices, R.data, full, full, d)[1]
     tilt = Tilt(local.g - local.gradient - D * e.w_last, local.gb - float(local.c.sum()))
@@ -456,7 +456,7 @@ def smoothed(
 def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: float, fit_intercept: bool) -> Any:
     """Return a model of no larger objective on R that may have fewer features."""
     n, at = len(R.weights), np.flatnonzero(w)
-    X = by_column(R.indptr, R.indices, R.data, np.arange(n), places(at, w.size), at.size).dense()
+    X = some_by_column(R.indptr, R.indices, R.data, np.arange(n), at, w.size).dense()
     columns = np.column_stack([X, np.ones((n, int(fit_intercept)))])
     faces = Faces(columns, R.targets, R.weights, loss, np.append(pen[at], [0.0] * fit_intercept))
     with one_blas_thread():

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import places
 from ..losses import derivative, value
 from ..penalties import ElasticNet, WeightedElasticNet, strength
-from ..solver.columns import by_column
+from ..solver.columns import some_by_column
 from ..solver.elastic_net import Accuracy, Examples, Tilt, solver_of
 from ..solver.smoothing import smooth
 from .averaging import Answer
@@ -109,8 +108,8 @@ class OnSample:
         self.columns = np.flatnonzero(learned)
         self.kept = start[0].copy()
         self.kept[self.columns] = 0.0
-        n, place = len(rows.weights), places(self.columns, d)
-        X = by_column(rows.indptr, rows.indices, rows.data, np.arange(n), place, self.columns.size)
+        order = np.arange(len(rows.weights))
+        X = some_by_column(rows.indptr, rows.indices, rows.data, order, self.columns, d)
         offset = row_sums.margins(rows.indptr, rows.indices, rows.data, self.kept, 0.0)
         self.loss, w = problem.loss, start[0][self.columns]
         self.examples = Examples(rows.targets, rows.weights, smooth(self.loss, _WIDTH), offset)

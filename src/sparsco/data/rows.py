@@ -468,26 +468,29 @@ def add_squared_rows(indptr, indices, data, order, h, cells, first, total):
 
 
 def screened(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, place: np.ndarray
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, place: np.ndarray, order: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the rows restricted to the columns j with place[j] >= 0, with column j renumbered to place[j].
+    """Return the rows in ``order``, or all, restricted to the columns j with place[j] >= 0, which becomes place[j].
 
     Arrays are made as long as they can become, and cut in place: memory that is not written to costs nothing.
     """
-    start, columns, values = np.zeros(len(indptr), np.int64), np.empty(len(indices), np.uint32), np.empty(len(indices))
-    _screen(indptr, indices, data, place, start, columns, values)
+    order = np.arange(len(indptr) - 1) if order is None else order
+    most = int((indptr[order + 1] - indptr[order]).sum())
+    start, columns, values = np.zeros(len(order) + 1, np.int64), np.empty(most, np.uint32), np.empty(most)
+    _screen(indptr, indices, data, place, order, start, columns, values)
     for each in (columns, values):
         each.resize(start[-1], refcheck=False)
     return start, columns, values
 
 
 @kernel
-def _screen(indptr, indices, data, place, start, columns, values):
+def _screen(indptr, indices, data, place, order, start, columns, values):
     """Write the entries of ``screened``, and where each row starts."""
     to = U(0)
-    for i in range(indptr.size - 1):
-        for q in range(U(indptr[i]), U(indptr[i + 1])):
+    for k in range(order.size):
+        i = U(order[k])
+        for q in range(U(indptr[i]), U(indptr[i + U(1)])):
             at = place[U(indices[q])]
             columns[to], values[to] = at, data[q]
             to += U(at >= 0)
-        start[i + 1] = to
+        start[k + 1] = to

@@ -63,7 +63,7 @@ def _solved(run: Run) -> Answer:
     """Return the optimum of each model of a run on its pilot rows, which are all of its rows."""
     problem, rows = run.problem, run.pilot_rows
     n, d, penalty = len(rows.y), run.d, problem.penalty
-    X = by_column(*rows.matrix[:3], np.arange(n), np.arange(d), d)
+    X = by_column(*rows.matrix[:3], np.arange(n), d)
     pen, ridge = penalty.lam * penalty.feature_weights(d), np.full(d, float(penalty.rho))
     w, b, chosen = np.zeros((d, problem.m)), np.zeros(problem.m), []
     for q in range(problem.m):

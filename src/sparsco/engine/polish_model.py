@@ -372,11 +372,15 @@ class Model:
         self.W, db = self.sampling.step(self._point(), self.P, self.psi, accuracy)
         self.b, self._steps = self.b + db, self._steps + 1
 
-    def move_to(self, w: np.ndarray, b: float) -> None:
-        """Go to the weights (d,) and the intercept of the minimum over a sample; a pass must follow."""
+    def move_to(self, w: np.ndarray, b: float, columns: np.ndarray) -> None:
+        """Go to the minimum over a sample: the weights of some columns, which have all features, and the intercept.
+
+        A pass must follow.
+        """
         if self.term is not None:
-            self.working_sets.append(int(np.count_nonzero((self.W[:, 0] != 0.0) | (w != 0.0))))
-        self.W, self.b, self._steps = w[:, None], np.array([b]), self._steps + 1
+            self.working_sets.append(int(np.count_nonzero((self.W[columns, 0] != 0.0) | (w != 0.0))))
+        self.W = np.zeros_like(self.W)
+        self.W[columns, 0], self.b, self._steps = w, np.array([b]), self._steps + 1
 
     # ---- a solution on all rows in memory --------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from ..penalties import ElasticNet, WeightedElasticNet
 from ..penalties.auto import AutoElasticNet
 from ..problem.state import Problem
 from ..solver.block_descent import curvatures
-from ..solver.columns import by_column, gradient
+from ..solver.columns import gradient, some_by_column
 from ..solver.corrected import LEAST_CURVATURE, SERVED, corrected_minimum
 from ..util.progress import step
 from .polish_model import Model
@@ -30,6 +30,8 @@ _LEAST, _FIRST_SHARE, _SHARE, _PER_WEIGHT = 1000, 16, 10, 24
 moves."""
 _WORTH = 4
 """A sample has all rows if it would have one in so many: all of them lead to the optimum without further samples."""
+_SCREEN = 0.5
+"""After a pass a sample has the columns with a weight, or with a slope of at least this share of their L1 weight."""
 _EVEN = 0.1
 """The share of the importance of a row that does not depend on its loss."""
 _WHOLE_STEPS = 2
@@ -64,8 +66,8 @@ def come_near(rows: RowsInMemory, model: Model, tol: float, passes: int) -> int:
             model.go_back()
         if not model.is_confirmed or done == passes:
             return done
-        if not sample.is_whole:
-            sample = _Sample(rows, model, *_by_slopes(model))
+        if not (sample.is_whole and sample.has(model.candidates(1.0))):
+            sample = _Sample(rows, model, model.candidates(_SCREEN), *_by_slopes(model))
         expected, whole = sample.step(model), whole + sample.is_whole
         if not expected < _FAST * last or whole == _WHOLE_STEPS:
             model.gap = np.inf
@@ -82,7 +84,8 @@ def _start(rows: RowsInMemory, model: Model) -> _Sample:
     n = len(rows.matrix)
     count = n if len(rows.matrix.data) <= _WHOLE else _sample_size(max(_LEAST, n // _FIRST_SHARE), n)
     while True:
-        sample = _Sample(rows, model, *_by_class(rows.targets[:, model.lanes.start], count, model.loss.classifies))
+        some = _by_class(rows.targets[:, model.lanes.start], count, model.loss.classifies)
+        sample = _Sample(rows, model, np.arange(rows.matrix.d), *some)
         sample.step(model)
         wanted = _PER_WEIGHT * int(np.count_nonzero(model.W))
         if sample.is_whole or wanted <= 2 * len(sample.y):
@@ -127,33 +130,39 @@ def _by_slopes(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Sample:
-    """Some rows of a model, stored by column."""
+    """Some columns of some rows of a model."""
 
-    def __init__(self, rows: RowsInMemory, model: Model, numbers: np.ndarray, factors: np.ndarray) -> None:
-        """Take the rows with these numbers, and the factors by which they stand for others."""
+    def __init__(
+        self, rows: RowsInMemory, model: Model, columns: np.ndarray, numbers: np.ndarray, factors: np.ndarray
+    ) -> None:
+        """Take these columns of the rows with these numbers, and the factors by which they stand for others."""
         X, lane = rows.matrix, model.lanes.start
-        self.numbers, self.factors, self.is_whole = numbers, factors, len(numbers) == len(X)
-        self.columns = by_column(*X[:3], numbers, np.arange(X.d), X.d)[:3]
+        self.columns, self.numbers, self.factors, self.is_whole = columns, numbers, factors, len(numbers) == len(X)
+        self.stored = some_by_column(*X[:3], numbers, columns, X.d)[:3]
         weights = rows.weights[:, lane]
         self.y, self.share = rows.targets[numbers, lane], weights[numbers] * factors / np.count_nonzero(weights)
+
+    def has(self, columns: np.ndarray) -> bool:
+        """Return whether the sample has all of these columns."""
+        return bool(np.isin(columns, self.columns, assume_unique=True).all())
 
     def step(self, model: Model) -> float:
         """Move a model to about the minimum over the sample; return the fall that is expected of the first step.
 
         The minimum is corrected by the last pass over all rows, if there was one.
         """
-        psi, loss, w = model.psi, model.loss, model.W[:, 0].copy()
+        psi, loss, w = model.psi, model.loss, model.W[self.columns, 0]
         tilt, tilt_b, ridge = np.zeros(len(w)), 0.0, np.full(len(w), psi.rho)
         if model.term is not None and not self.is_whole:
             c = self.share * model.slopes[self.numbers, 0]
-            gradient(*self.columns, c, tilt)
+            gradient(*self.stored, c, tilt)
             lacks = self._lacks(model)
-            tilt, tilt_b = model.G[:, 0] - tilt - lacks * w, float(model.slopes_b[0]) - float(c.sum())
+            tilt, tilt_b = model.G[self.columns, 0] - tilt - lacks * w, float(model.slopes_b[0]) - float(c.sum())
             ridge += lacks
-        point = tilt, tilt_b, w, float(model.b[0])
-        args = self.y, self.share, loss, psi.l1, ridge, *point, model.intercept, LEAST_CURVATURE * loss.smoothness
-        b, expected = corrected_minimum(*self.columns, *args)
-        model.move_to(w, b)
+        l1, point = psi.l1[self.columns], (tilt, tilt_b, w, float(model.b[0]))
+        args = self.y, self.share, loss, l1, ridge, *point, model.intercept, LEAST_CURVATURE * loss.smoothness
+        b, expected = corrected_minimum(*self.stored, *args)
+        model.move_to(w, b, self.columns)
         return expected
 
     def _lacks(self, model: Model) -> np.ndarray:
@@ -164,6 +173,6 @@ class _Sample:
         assert model.term is not None
         h, curves = model.term.bends(model.P).h[:, 0], model.sampling.curves
         if curves is None:
-            return np.zeros(len(model.W))
-        own = curvatures(*self.columns, (h[self.numbers] * self.factors)[:, None])[:, 0]
-        return np.maximum(curves[:-1, 0] * float(h.sum()) - own, 0.0)
+            return np.zeros(len(self.columns))
+        own = curvatures(*self.stored, (h[self.numbers] * self.factors)[:, None])[:, 0]
+        return np.maximum(curves[self.columns, 0] * float(h.sum()) - own, 0.0)

@@ -58,8 +58,7 @@ class Halves(NamedTuple):
     @classmethod
     def of(cls, task: Task, seed: int, pairs: int, delta: float, target: Target) -> Halves:
         """Return the halves of a task whose columns are all judged."""
-        place = np.arange(task.d)
-        X = by_column(task.indptr, task.indices, task.data, np.arange(task.n), place, task.d)
+        X = by_column(task.indptr, task.indices, task.data, np.arange(task.n), task.d)
         return cls(task, Design(X, task.units), seed, pairs, delta, target)
 
     def solvers(self, pairs: range) -> list[list[HalfSolver]]:

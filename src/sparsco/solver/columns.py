@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..data.rows import places, screened
 from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 
 
@@ -38,33 +39,38 @@ def _copy_columns(first, rows, x, out):
 
 
 @allocating_kernel
-def _by_column(indptr, indices, data, order, place, d):
-    """Return the entries of the rows in ``order`` by column; column j becomes place[j], if that is not negative."""
+def _transposed(indptr, indices, data, order, d):
+    """Return the entries of the rows in ``order`` by column."""
     first = np.zeros(d + 1, np.int64)
     for i in order:
         for p in range(U(indptr[i]), U(indptr[i + 1])):
-            j = place[U(indices[p])]
-            if j >= 0:
-                first[j + 1] += 1
+            first[U(indices[p]) + U(1)] += 1
     for j in range(d):
         first[j + 1] += first[j]
     end, rows, x = first[:-1].copy(), np.empty(first[d], np.uint32), np.empty(first[d])
     for k in range(order.size):
         i = order[k]
         for p in range(U(indptr[i]), U(indptr[i + 1])):
-            j = place[U(indices[p])]
-            if j >= 0:
-                to = U(end[j])
-                rows[to], x[to] = k, data[p]
-                end[j] += 1
+            j = U(indices[p])
+            to = U(end[j])
+            rows[to], x[to] = k, data[p]
+            end[j] += 1
     return first, rows, x
 
 
-def by_column(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, order: np.ndarray, place: np.ndarray, d: int
+def by_column(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, order: np.ndarray, d: int) -> ByColumn:
+    """Return the rows in ``order`` by column, for all d columns."""
+    return ByColumn(*_transposed(indptr, indices, data, np.asarray(order, np.int64), d), len(order))
+
+
+def some_by_column(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, order: np.ndarray, columns: np.ndarray, d: int
 ) -> ByColumn:
-    """Return the rows in ``order`` by column; ``place`` has the new number of each column, or -1 to leave it out."""
-    return ByColumn(*_by_column(indptr, indices, data, np.asarray(order, np.int64), place, d), len(order))
+    """Return some of the d columns of the rows in ``order``, in the order of ``columns``."""
+    if len(columns) == d and np.array_equal(columns, np.arange(d)):
+        return by_column(indptr, indices, data, order, d)
+    found = screened(indptr, indices, data, places(columns, d), order)
+    return by_column(*found, np.arange(len(order)), len(columns))
 
 
 @inlined

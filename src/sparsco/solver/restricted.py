@@ -84,7 +84,7 @@ class Restricted(MovingPoint):
     @cached_property
     def columns(self) -> ByColumn:
         """Return the rows stored by column."""
-        return by_column(*self.csr, np.arange(len(self._rows)), np.arange(self._rows.d), self._rows.d)
+        return by_column(*self.csr, np.arange(len(self._rows)), self._rows.d)
 
     @cached_property
     def squares(self) -> np.ndarray:
