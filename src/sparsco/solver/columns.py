@@ -74,6 +74,36 @@ def some_by_column(
 
 
 @inlined
+def total(a):
+    """Return the sum of a, by four sums that do not wait for each other."""
+    s, t, u, v = 0.0, 0.0, 0.0, 0.0
+    whole = U(a.size) - U(a.size) % U(4)
+    for i in range(U(0), whole, U(4)):
+        s += a[i]
+        t += a[i + U(1)]
+        u += a[i + U(2)]
+        v += a[i + U(3)]
+    for i in range(whole, U(a.size)):
+        s += a[i]
+    return (s + t) + (u + v)
+
+
+@inlined
+def dot(a, b):
+    """Return <a, b>, by four sums that do not wait for each other."""
+    s, t, u, v = 0.0, 0.0, 0.0, 0.0
+    whole = U(a.size) - U(a.size) % U(4)
+    for i in range(U(0), whole, U(4)):
+        s += a[i] * b[i]
+        t += a[i + U(1)] * b[i + U(1)]
+        u += a[i + U(2)] * b[i + U(2)]
+        v += a[i + U(3)] * b[i + U(3)]
+    for i in range(whole, U(a.size)):
+        s += a[i] * b[i]
+    return (s + t) + (u + v)
+
+
+@inlined
 def dot_column(first, rows, x, c, j):
     """Return the sum over the rows of c_i x_ij, by two sums that do not wait for each other."""
     s, other, p, stop = 0.0, 0.0, U(first[U(j)]), U(first[U(j) + U(1)])

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, inlined
 from ..losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, Tweedie, curvature, derivative
-from .columns import dot_column
+from .columns import dot, dot_column
 from .descent import sweep_columns
 
 SERVED = Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, Tweedie
@@ -43,10 +43,15 @@ far from the targets.  It is then made longer, by the second factor."""
 
 
 @inlined
-def _differentiate(loss, y, a, p, floor, c, h):
-    """Write the slopes and curvatures of the loss at margins p into c and h."""
+def _write_slopes(loss, y, a, p, c):
+    """Write the slopes of the loss at margins p into c."""
     for i in range(p.size):
         c[i] = a[i] * derivative(loss, p[i], y[i])
+
+
+@inlined
+def _write_curvatures(loss, y, a, p, floor, h):
+    """Write the curvatures of the loss at margins p into h."""
     for i in range(p.size):
         h[i] = a[i] * max(curvature(loss, p[i], y[i]), floor)
 
@@ -66,18 +71,15 @@ def _slope_at(before, moves, pen, ridge, slopes, k, length):
 def _searched(loss, y, a, p, dp, before, moves, pen, ridge, slopes, k, slope_b, fall, trial, c):
     """Return the length of a step after which the objective neither rises nor falls much.
 
-    ``trial`` become the margins there.
+    ``trial`` and c become the margins and the slopes there.
     """
     length, factor = 1.0, 1.0
     for _ in range(_TRIALS):
         length *= factor
         for i in range(p.size):
             trial[i] = p[i] + length * dp[i]
-        for i in range(p.size):
-            c[i] = a[i] * derivative(loss, trial[i], y[i])
-        rise = slope_b + _slope_at(before, moves, pen, ridge, slopes, k, length)
-        for i in range(p.size):
-            rise += c[i] * dp[i]
+        _write_slopes(loss, y, a, trial, c)
+        rise = slope_b + _slope_at(before, moves, pen, ridge, slopes, k, length) + dot(c, dp)
         if not rise <= _OVERSHOT * fall:  # it may be no number
             factor = fall / (fall + rise)
             factor = factor if factor > _SHORTEST else _SHORTEST
@@ -89,12 +91,33 @@ def _searched(loss, y, a, p, dp, before, moves, pen, ridge, slopes, k, slope_b, 
 
 
 @inlined
+def _are_joined(y, a, two_y, two_a):
+    """Write two rows that stand for all rows while margins are equal; return False if there are more than two targets.
+
+    ``two_y`` and ``two_a`` become their targets and weights.
+    """
+    other = y[0]
+    two_a[0], two_a[1] = 0.0, 0.0
+    for i in range(y.size):
+        other = y[i] if other == y[0] else other
+        if y[i] != y[0] and y[i] != other:
+            return False
+        two_a[U(y[i] != y[0])] += a[i]
+    two_y[0], two_y[1] = y[0], other
+    return True
+
+
+@inlined
 def _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h, u):
-    """Return about the best intercept of a model without weights, by Newton steps; p, c and h become those there.
+    """Return about the best intercept of a model without weights, by Newton steps; p, c, h and u are scratch.
 
     Where the loss grows exponentially, a full step may end far beyond the best intercept.
     """
+    for i in range(p.size):
+        p[i] = b
+    _write_slopes(loss, y, a, p, c)
     for _ in range(_STEPS):
+        _write_curvatures(loss, y, a, p, floor, h)
         slope, bend, size = tilt_b, 0.0, 0.0
         for i in range(p.size):
             slope += c[i]
@@ -108,7 +131,6 @@ def _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h, u):
         b += db * _searched(loss, y, a, p, u, u, u, u, u, u, 0, tilt_b * db, -slope * db, h, c)  # no weight moves
         for i in range(p.size):
             p[i] = b
-        _differentiate(loss, y, a, p, floor, c, h)
     return b
 
 
@@ -130,9 +152,15 @@ def corrected_minimum(first, rows, x, y, a, loss, l1, ridges, tilt, tilt_b, w, b
             is_empty = False
             for e in range(U(first[j]), U(first[j + 1])):
                 p[rows[e]] += w[j] * x[e]
-    _differentiate(loss, y, a, p, floor, c, h)
     if moves_b and is_empty:
-        b = _best_intercept(loss, y, a, tilt_b, floor, b, p, c, h, u)
+        two_y, two_a = np.empty(2), np.empty(2)
+        are_joined = _are_joined(y, a, two_y, two_a)
+        some_y, some_a = (two_y if are_joined else y), (two_a if are_joined else a)
+        k = some_y.size
+        b = _best_intercept(loss, some_y, some_a, tilt_b, floor, b, p[:k], c[:k], h[:k], u[:k])
+        for i in range(n):
+            p[i] = b
+    _write_slopes(loss, y, a, p, c)
     enough, steps, expected = 0.0, 0, 0.0
     for _ in range(_ROUNDS):
         k, wrong = 0, 0
@@ -147,16 +175,16 @@ def corrected_minimum(first, rows, x, y, a, loss, l1, ridges, tilt, tilt_b, w, b
             break
         for _ in range(_STEPS):
             steps += 1
+            _write_curvatures(loss, y, a, p, floor, h)
             for i in range(n):
                 u[i] = c[i]
             for e in range(k):
                 before[e] = w[place[e]]
             terms = pen, ridge, slopes, low, high, tilt_b, place[:k], curve, mean, active
             db, _ = sweep_columns(first, rows, x, u, h, w, *terms, _INNER, 0.1 * enough, _SWEEPS, moves_b)
-            fall = -tilt_b * db
             for i in range(n):
                 u[i] = (u[i] - c[i]) / h[i] + db
-                fall -= c[i] * u[i]
+            fall = -tilt_b * db - dot(c, u)
             for e in range(k):
                 now = w[place[e]]
                 moves[e] = now - before[e]
@@ -166,7 +194,6 @@ def corrected_minimum(first, rows, x, y, a, loss, l1, ridges, tilt, tilt_b, w, b
             b, left = b + length * db, 0
             for i in range(n):
                 p[i] = h[i]
-            _differentiate(loss, y, a, p, floor, c, h)
             for e in range(k):
                 j = place[e]
                 w[j] = w[j] if length == 1.0 else before[e] + length * moves[e]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.dispatch import U, inlined, kernel
-from .columns import dot_column
+from .columns import dot_column, total
 
 SWEEPS = 100
 """The most sweeps over the weights of a model."""
@@ -59,11 +59,8 @@ def sweep_columns(
     """
     total_h, db = 0.0, 0.0
     if moves_b:
-        total_c = slope_b
-        for i in range(h.size):
-            total_h += h[i]
-            total_c += u[i]
-        db = -total_c / total_h
+        total_h = total(h)
+        db = -(slope_b + total(u)) / total_h
     k = chosen.size
     for a in range(k):
         j = U(chosen[a])
