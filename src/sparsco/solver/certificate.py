@@ -38,7 +38,7 @@ def gap_of(
     if scale == 0.0:
         return np.nan
     W, b, P = point
-    loose = float(np.abs(slopes_b) @ term.far(P, b)) + psi.slack(G, W)
+    loose = psi.slack(G, W) + (float(np.abs(slopes_b) @ term.far(P, b)) if slopes_b.any() else 0.0)
     return max(primal - term.dual(scale, slopes) + conjugate, 0.0) + scale * loose
 
 
