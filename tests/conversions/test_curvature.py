@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sparsco.conversions import metric
+from sparsco.conversions.left_out import completed, left_out
 from sparsco.conversions.metric import Evidence, choose, diagonal, newton, objective, scalar
 from sparsco.conversions.reservoir import Reservoir
 from sparsco.data import row_sums
@@ -59,6 +60,40 @@ def test_newton_with_every_row_in_hand_finds_the_optimum(loss, rho):
     w, b = newton(e, loss, reg, sample, True)
     assert violation(X, y, loss, reg, w, b) < 1e-2 * reg.lam < violation(X, y, loss, reg, e.w_bar, e.b_bar)
     assert 0 < np.count_nonzero(w) < w.size
+
+
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+@pytest.mark.parametrize("rho", [0.0, 0.05])
+def test_columns_that_were_left_out_wrongly_come_back_where_the_sample_has_all_rows(loss, rho, monkeypatch):
+    X, y, e, sample, reg = problem(loss, rho=rho)
+    e = e._replace(n_window=10**12)
+    full = choose(e, loss, reg, sample, True)
+    few = np.array([0, 7, 20])
+    monkeypatch.setattr(metric, "_possible", lambda *_: few)
+    lacking = choose(e, loss, reg, sample, True)
+    assert set(np.flatnonzero(lacking.w)) <= {*few.tolist()} and lacking.name == full.name == "newton"
+    c = loss.derivative(X @ lacking.w + lacking.b, y) / len(y)
+    beyond = (np.abs(X.T @ c) > 1.001 * reg.lam) & (lacking.w == 0.0)
+    assert beyond[1:5].all() and np.array_equal(left_out(lacking, loss, reg, sample.R), beyond)
+    found = completed(lacking, e, loss, reg, sample, True)
+    assert violation(X, y, loss, reg, found.w, found.b) < 2e-3 * reg.lam
+    np.testing.assert_allclose(found.w, full.w, atol=1e-3)
+    np.testing.assert_allclose(found.objectives["newton"], objective(sample, loss, reg, found.w, found.b), rtol=1e-12)
+    assert found.objectives["newton"] < lacking.objectives["newton"] - 1e-3
+
+
+def test_a_choice_stays_where_nothing_was_left_out_or_the_sample_lacks_rows(monkeypatch):
+    loss = Logistic()
+    X, y, e, sample, reg = problem(loss)
+    full = choose(e, loss, reg, sample, True)
+    assert completed(full, e, loss, reg, sample, True) is full
+    some = problem(loss, budget=10_000)[3]
+    assert some.kappa < 1.0
+    monkeypatch.setattr(metric, "_possible", lambda *_: np.arange(2))
+    lacking = choose(e, loss, reg, some, True)
+    assert completed(lacking, e, loss, reg, some, True) is lacking
+    last = choose(e, loss, reg, sample, True)._replace(name="last")
+    assert completed(last, e, loss, reg, sample, True) is last
 
 
 def test_newton_respects_the_weights_of_features_and_a_missing_intercept():

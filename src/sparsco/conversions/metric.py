@@ -112,7 +112,7 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
         terms = _judge(evidence, loss, sample, local)
         columns = _possible(evidence, loss, penalty, local, sample.kappa)
         place = places(columns, evidence.w_bar.size)
-        kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
+        kept = Sample(*(in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
         choice = _chosen(*args, local.at(columns), terms.at(columns))
     w = np.zeros_like(evidence.w_bar)
@@ -163,7 +163,8 @@ def _possible(e: Evidence[float], loss: Any, penalty: Any, local: _Local, kappa:
     return np.flatnonzero(found)
 
 
-def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
+def in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
+    """Return rows restricted to some columns, each at its place; a negative place leaves a column out."""
     if place.min(initial=0) >= 0:  # all of the columns
         return rows
     indptr, indices, data = screened(rows.indptr, rows.indices, rows.data, place)

@@ -11,6 +11,7 @@ from ..parts.part import NEVER
 from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
 from . import metric, metric_coupled
 from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start
+from .left_out import completed
 
 METRICS = ("auto", "newton", "diagonal", "scalar", "smoothed")
 
@@ -284,6 +285,6 @@ def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: f
         return metric.Choice(*model, "diagonal", {})
     arguments = evidence, problem.loss, problem.penalty, sample, problem.intercept
     if conversion.metric == "auto":
-        return metric.choose(*arguments)
+        return completed(metric.choose(*arguments), *arguments)
     build = {"newton": metric.newton, "scalar": metric.scalar, "smoothed": metric.smoothed}[conversion.metric]
     return metric.Choice(*build(*arguments), conversion.metric, {})
