@@ -111,6 +111,24 @@ def test_a_refit_is_the_ridge_of_its_columns_and_moves_nothing(solver):
     assert np.array_equal(found.w, before[0]) and found.b == before[1] and np.array_equal(found.p, before[2])
 
 
+def test_steps_are_few_where_most_examples_are_far_from_their_target(monkeypatch):
+    """A least curvature that stays would make steps too short: each would leave half of the fall to the next."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 25)) < 0.2) * 1.0
+    y = np.where(X @ np.linspace(-3.0, 6.0, 25) - 18.0 + rng.logistic(size=3000) > 0.0, 1.0, -1.0)
+    examples, steps, step = Examples(y, np.ones(3000), losses.Logistic()), [0], ElasticNetSolver._model_minimum
+    assert 0.01 < np.mean(y > 0.0) < 0.1
+
+    def counted(self, *args):
+        steps[0] += 1
+        return step(self, *args)
+
+    solver, pen = ElasticNetSolver(columns_of(X), examples, np.ones(25)), np.full(25, 2e-5)
+    monkeypatch.setattr(ElasticNetSolver, "_model_minimum", counted)
+    w, b = solver.solve_for(pen, 0.0 * pen, Accuracy(1e-12, 60, 6, 1e-6))
+    assert violation(X, examples, w, b, pen, 0.0 * pen, True) < 1e-3 * pen[0] and steps[0] <= 20
+
+
 def test_a_start_elsewhere_ends_at_the_same_place():
     X, examples = problem("logistic")
     found = ElasticNetSolver(columns_of(X), examples, np.ones(X.shape[1]))

@@ -19,8 +19,14 @@ from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
 
-LEAST_CURVATURE = 4e-3
-"""The least curvature of an example, as a share of the loss's bound."""
+LEAST_CURVATURE, LOWER = 4e-3, 0.25
+"""The least curvature of an example, as a share of the loss's bound, in a first step, and its factor from step to step.
+
+An example far from its target does not show how far the loss is flat.  Near the end it does, and a higher curvature
+would make steps too short.
+"""
+_FIRST_TOLERANCE, _CLOSER = 1e-4, 1e-3
+"""The least tolerance of the first round, which finds most columns, and its factor from round to round."""
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
 _LAST_SWEEP = 0.05
@@ -93,7 +99,8 @@ class ElasticNetSolver:
         self.X, self.examples, self.units, self.intercept = X, examples, units, intercept
         self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
-        self.g = np.empty(X.d)
+        self.g, self.floor = np.empty(X.d), LEAST_CURVATURE
+        """The gradient, and the least curvature of an example in the next step."""
         self._nothing: tuple[float, np.ndarray, np.ndarray] | None = None
         """Intercept, margins and gradient of the model without features, once they are known."""
         self._prepare()
@@ -144,14 +151,17 @@ class ElasticNetSolver:
 
     def solve_for(self, pen: np.ndarray, ridge: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, float]:
         """Return the weights and the intercept of a penalty sum_j (pen_j |w_j| + ridge_j w_j^2 / 2)."""
-        chosen = self._first_columns(pen)
+        chosen, now, self.floor = self._first_columns(pen), accuracy, LEAST_CURVATURE
+        if accuracy.rounds > 1:
+            now = accuracy._replace(tolerance=max(accuracy.tolerance, _FIRST_TOLERANCE))
         for _ in range(accuracy.rounds):
-            left = self._newton(pen[chosen], ridge[chosen], chosen, accuracy)
+            left = self._newton(pen[chosen], ridge[chosen], chosen, now)
             self._differentiate()
-            wrong = np.abs(self.g) > (1.0 + accuracy.violation) * pen
+            wrong = np.abs(self.g) > (1.0 + now.violation) * pen
             wrong[left] = False
-            if not wrong.any():
+            if not wrong.any() and now.tolerance == accuracy.tolerance:
                 break
+            now = now._replace(tolerance=max(accuracy.tolerance, _CLOSER * now.tolerance))
             wrong[left] = True
             chosen = np.flatnonzero(wrong)
         return self.w, self.b
@@ -168,7 +178,7 @@ class ElasticNetSolver:
             left_out = self.w - kept
             self.p = self.p.copy()
             add_columns(self.X.first, self.X.rows, self.X.x, -left_out, self.p)
-        self.w = kept
+        self.w, self.floor = kept, LEAST_CURVATURE
         self._newton(np.zeros(len(chosen)), ridge * np.square(self.units[chosen]), chosen, accuracy)
         found = self.w, self.b
         self.w, self.b, self.p = before
@@ -190,7 +200,7 @@ class ElasticNetSolver:
         """Return derivatives and curvatures of the mean loss in the margins."""
         y, weights, loss, _ = self.examples
         scale = weights / self.n
-        least = LEAST_CURVATURE * loss.smoothness
+        least = self.floor * loss.smoothness
         return scale * derivative(loss, p, y), scale * np.maximum(curvature(loss, p, y), least) * damping
 
     def _differentiate(self) -> None:
@@ -219,11 +229,12 @@ class ElasticNetSolver:
                 self.w[chosen] = before
                 if self._renewed():
                     continue
-                damping *= 4.0
+                damping, self.floor = 4.0 * damping, LEAST_CURVATURE
                 if damping > MOST_DAMPING:
                     break
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
+            self.floor *= LOWER
             self.p, self.b = p, self.b + db
             self._accepted(fall, accuracy.tolerance * abs(f))
             stay = self._further_columns(chosen)

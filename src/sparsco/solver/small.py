@@ -12,10 +12,11 @@ import numpy as np
 
 from ..jit.dispatch import inlined, kernel
 from ..losses import Logistic, Poisson, Squared, SquaredHinge, curvature, derivative, value
-from .columns import ByColumn
+from .columns import ByColumn, dot
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
     LEAST_CURVATURE,
+    LOWER,
     REFIT,
     Accuracy,
     ElasticNetSolver,
@@ -28,23 +29,6 @@ COMPILED = Logistic, Poisson, Squared, SquaredHinge
 """The losses whose values can be compiled; those of others use functions of NumPy."""
 MOST_PRODUCTS = 2_000_000
 """The products of a Gram matrix, rows times columns squared, from which BLAS is faster."""
-
-
-@inlined
-def _dot(a, b):
-    """Return <a, b>, by four sums that do not wait for each other."""
-    n = a.size
-    s0, s1, s2, s3, i = 0.0, 0.0, 0.0, 0.0, 0
-    while i + 3 < n:
-        s0 += a[i] * b[i]
-        s1 += a[i + 1] * b[i + 1]
-        s2 += a[i + 2] * b[i + 2]
-        s3 += a[i + 3] * b[i + 3]
-        i += 4
-    while i < n:
-        s0 += a[i] * b[i]
-        i += 1
-    return (s0 + s1) + (s2 + s3)
 
 
 @inlined
@@ -69,7 +53,7 @@ def _write_gram(D, h, total, moves_b, z, G, mean):
         for i in range(z.size):
             mean[j] += z[i]
         for k in range(j + 1):
-            G[j, k] = _dot(z, D[k])
+            G[j, k] = dot(z, D[k])
     for j in range(D.shape[0]):
         for k in range(j + 1):
             if moves_b:
@@ -107,18 +91,18 @@ def newton_steps(
     """Take prox-Newton steps on the columns D (d, n) until the objective no longer falls; return b and ``total``.
 
     w and p change in place.  G and ``mean`` are the second derivatives of a point whose curvatures have the sum
-    ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``by_row`` (4, n) and
-    ``by_column`` (2, d) are scratch, and so is A.
+    ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``floor`` is the least
+    curvature of an example in the first step.  ``by_row`` (4, n) and ``by_column`` (2, d) are scratch, and so is A.
     """
     c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
     q, new = by_column[0], by_column[1]
     f = _objective(loss, y, weights, p, w, b, pen, ridge, tilt)
-    damping, last, is_fresh = 1.0, np.inf, False
+    damping, last, is_fresh, least = 1.0, np.inf, False, floor
     for _ in range(steps):
         now, slope = 0.0, tilt.b
         for i in range(p.size):
             c[i] = weights[i] * derivative(loss, p[i], y[i])
-            h[i] = weights[i] * max(curvature(loss, p[i], y[i]), floor)
+            h[i] = weights[i] * max(curvature(loss, p[i], y[i]), least)
         for i in range(p.size):
             now += h[i]
             slope += c[i]
@@ -128,7 +112,7 @@ def newton_steps(
         scale = damping * now / total
         db = -slope / (scale * total) if moves_b else 0.0
         for j in range(w.size):
-            q[j] = _dot(c, D[j]) + tilt.w[j] + ridge[j] * w[j] + scale * db * mean[j]
+            q[j] = dot(c, D[j]) + tilt.w[j] + ridge[j] * w[j] + scale * db * mean[j]
             new[j] = w[j]
             for k in range(w.size):
                 A[j, k] = scale * G[j, k]
@@ -148,11 +132,12 @@ def newton_steps(
         if not reached <= f + 1e-9 * abs(f):
             if is_fresh or stays:
                 damping *= 4.0  # a steeper model, from the old point
-            total = total if stays else 0.0
+            total, least = total if stays else 0.0, floor
             if damping > MOST_DAMPING:
                 break
             continue
         fall, f, damping, b = f - reached, reached, max(1.0, damping / 4.0), b + db
+        least *= LOWER
         for i in range(p.size):
             p[i] = trial[i]
         for j in range(w.size):
