@@ -18,7 +18,8 @@ import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
-from .certificate import CENTRED, balanced, gap_of, with_best_intercept
+from .best_intercept import CENTRED, with_best_intercept
+from .certificate import balanced, gap_of
 from .group_descent import descend_group_matrix
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
@@ -303,7 +304,7 @@ class GroupNewton(MovingPoint):
 
     def _balance(self) -> None:
         """Move the intercept to its best value."""
-        b, P, slopes = with_best_intercept(self.term, self.b, self.P, self.term.raw_slopes(self.P))
+        b, P, slopes = with_best_intercept(self.term, self.b, self.P)
         self.c = self.term.share * slopes
         if P is not self.P:
             self.place(self.W, b, P)
