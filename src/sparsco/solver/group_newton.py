@@ -168,6 +168,8 @@ class GroupNewton(MovingPoint):
         self.violation, self.is_fresh = np.inf, False
         """The largest violation, and whether the matrix of the model was made at the present point."""
         self.spread: np.ndarray | None = None
+        self._bent_at: np.ndarray | None = None
+        """The margins whose curvatures are known."""
         self.is_known = False
         """The mean square of each column, if a first look at the columns has shown it, and whether there was one."""
 
@@ -225,12 +227,14 @@ class GroupNewton(MovingPoint):
                 self._learn(self.W - before[0], self.b - before[1], g - last)
         return False
 
+    def start(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
+        """Let the next solution start at these weights and this intercept, which have margins P."""
+        self.W, self.b, self.P = W, b, P
+
     def _first_gradient(self) -> np.ndarray:
         """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
-        if self.intercept:
-            self._balance()
-        else:
-            self.c = self.term.slopes(self.P)
+        self.place(self.W, *self._settled(self.b, self.P))
+        self.c = self.term.share * self.slopes
         if self.is_known:
             return self._gradient()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
@@ -246,7 +250,9 @@ class GroupNewton(MovingPoint):
 
     def _curvatures(self) -> np.ndarray:
         """Return the second derivatives of the mean loss in the margins."""
-        return self.term.bends(self.P, _FLOOR).h[:, 0]
+        if self._bent_at is not self.P:
+            self._bent_at, self._bends = self.P, self.term.bends(self.P, _FLOOR).h[:, 0]
+        return self._bends
 
     def _learn(self, dW: np.ndarray, db: np.ndarray, change: np.ndarray) -> None:
         """Correct the model by a step and the change of the gradient of the loss."""
@@ -291,23 +297,22 @@ class GroupNewton(MovingPoint):
         dW, before = W - self.W, self.c
         length = self._search(W, db, dP, self._descent(g[:-1, None], g[-1:], W, db), _SHORTEST)
         if length > 0.0:
-            self.c = self.term.slopes(self.P)
+            self.c = self.term.share * self.slopes
         if length == 1.0:
             slope = float((self.c * dP).sum() + (self.psi.slope(W) * dW).sum())
             bend = float(((self.c - before) * dP).sum())
             more = min(-slope / bend, _LONGEST - 1.0) if bend > 0.0 else 0.0
             if more > _LONG - 1.0 and self._search(W + more * dW, more * db, more * dP, 0.0, 0.9):
-                self.c = self.term.slopes(self.P)
-        if length > 0.0 and self.intercept:
-            self._balance()
+                self.c = self.term.share * self.slopes
         return length
 
-    def _balance(self) -> None:
-        """Move the intercept to its best value."""
-        b, P, slopes = with_best_intercept(self.term, self.b, self.P)
-        self.c = self.term.share * slopes
-        if P is not self.P:
-            self.place(self.W, b, P)
+    def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best intercept for the weights of a step, and its margins, whose ``slopes`` are kept."""
+        if self.intercept:
+            b, P, self.slopes = with_best_intercept(self.term, b, P)
+        else:
+            self.slopes = self.term.raw_slopes(P)
+        return b, P
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""

@@ -44,9 +44,14 @@ class MovingPoint:
         length = 1.0
         while length > shortest:
             at = W if length == 1.0 else self.W + length * (W - self.W)
-            f = self._objective(self.P + length * dP, at)
+            b, P = self._settled(self.b + length * db, self.P + length * dP)
+            f = self._objective(P, at)
             if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
-                self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
+                self.W, self.b, self.P, self.f = at, b, P, f
                 return length
             length *= 0.5
         return 0.0
+
+    def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the intercepts and margins at which weights are tried, from those of a step."""
+        return b, P
