@@ -158,6 +158,10 @@ class Certificate(NamedTuple):
 class GroupNewton(MovingPoint):
     """The group lasso in some columns, and a point that moves to its optimum."""
 
+    slopes: np.ndarray
+    """The slopes of each row's loss at the present margins (n, 1), and those times the shares of the rows."""
+    c: np.ndarray
+
     def __init__(self, columns: DenseColumns | SparseColumns, psi: Blocks, term: LossTerm, intercept: bool) -> None:
         """Take the columns of whole groups."""
         super().__init__(psi, term, intercept)
@@ -195,7 +199,7 @@ class GroupNewton(MovingPoint):
 
         Slopes must sum to zero.  If the intercept is not at its best value, they change, and so does their gradient.
         """
-        slopes, G = self.term.raw_slopes(self.P), self.g[:-1, None]
+        slopes, G = self.slopes, self.g[:-1, None]
         if self.term.loss.conjugate is None:
             return Certificate(self.violation / unit, np.nan, np.nan, slopes)
         if self.intercept and abs(self.g[-1]) > CENTRED * float(np.abs(self.c).sum()):
@@ -234,7 +238,7 @@ class GroupNewton(MovingPoint):
     def _first_gradient(self) -> np.ndarray:
         """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
         self.place(self.W, *self._settled(self.b, self.P))
-        self.c = self.term.share * self.slopes
+        self._arrive()
         if self.is_known:
             return self._gradient()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
@@ -297,22 +301,26 @@ class GroupNewton(MovingPoint):
         dW, before = W - self.W, self.c
         length = self._search(W, db, dP, self._descent(g[:-1, None], g[-1:], W, db), _SHORTEST)
         if length > 0.0:
-            self.c = self.term.share * self.slopes
+            self._arrive()
         if length == 1.0:
             slope = float((self.c * dP).sum() + (self.psi.slope(W) * dW).sum())
             bend = float(((self.c - before) * dP).sum())
             more = min(-slope / bend, _LONGEST - 1.0) if bend > 0.0 else 0.0
             if more > _LONG - 1.0 and self._search(W + more * dW, more * db, more * dP, 0.0, 0.9):
-                self.c = self.term.share * self.slopes
+                self._arrive()
         return length
 
     def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best intercept for the weights of a step, and its margins, whose ``slopes`` are kept."""
+        """Return the best intercept for the weights of a step, and its margins; their slopes are kept."""
         if self.intercept:
-            b, P, self.slopes = with_best_intercept(self.term, b, P)
+            b, P, self._tried = with_best_intercept(self.term, b, P)
         else:
-            self.slopes = self.term.raw_slopes(P)
+            self._tried = self.term.raw_slopes(P)
         return b, P
+
+    def _arrive(self) -> None:
+        """Take the slopes of the margins that were tried last."""
+        self.slopes, self.c = self._tried, self.term.share * self._tried
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
