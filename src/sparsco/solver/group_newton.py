@@ -20,10 +20,10 @@ from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
 from .best_intercept import CENTRED, with_best_intercept
 from .certificate import balanced, gap_of
-from .group_descent import descend_group_matrix
+from .group_descent import descend_group_matrix, put_centred, put_last
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
-from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, learn_bend, shrunk, with_intercept
+from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, learn_bend, shrink
 
 _STEPS = 40
 _SWEEPS = 200
@@ -94,9 +94,10 @@ class Quadratic:
     def joined(self, other: Quadratic) -> Quadratic:
         """Return a model in the columns of both, which are taken as uncorrelated."""
         k, more = len(self.columns), len(other.columns)
-        S = np.zeros((k + more, k + more))
-        S[:k, :k], S[k:, k:] = centred(self.A), centred(other.A)
-        A = with_intercept(S, np.append(self.A[-1, :-1], other.A[-1, :-1]), self.A[-1, -1])
+        A = np.zeros((k + more + 1, k + more + 1))
+        put_centred(self.A, A, 0)
+        put_centred(other.A, A, k)
+        put_last(A, np.concatenate([self.A[-1, :-1], other.A[-1, :-1], self.A[-1, -1:]]))
         start = np.append(self.start[:-1], k + other.start)
         return Quadratic(A, np.append(self.columns, other.columns), start, self.total, self.bend)
 
@@ -353,7 +354,7 @@ class GroupNewton(MovingPoint):
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
         squares = None if self.spread is None else self.spread[columns] * h.sum()
-        A = shrunk(A, own, effective(here), effective(h), squares)
+        shrink(A, own, effective(here), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
         start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
         P, c, term = self.P[some], self.c[some], self.term.at(some)
