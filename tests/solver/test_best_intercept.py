@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparsco.jit.dispatch import plain_python
-from sparsco.losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, derivative
+from sparsco.losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, curvature, derivative
 from sparsco.offsets import WithOffset, with_offset
 from sparsco.solver.best_intercept import with_best_intercept
 from sparsco.solver.loss_term import LossTerm
@@ -41,11 +41,12 @@ def test_slopes_sum_to_zero(loss, n, has_offset):
         targets = y["y"] if has_offset else y
         targets[:2] = [[1.0], [-1.0]]
     term = LossTerm(loss, y, share, P)
-    b, moved, slopes = with_best_intercept(term, np.array([0.5]), P)
+    b, moved, slopes, bends = with_best_intercept(term, np.array([0.5]), P)
     least = term.value(P + bisected(loss, P, y, share))  # a loss that is flat somewhere may have many best shifts
     assert term.value(moved) == pytest.approx(least, rel=1e-12, abs=1e-12)
     np.testing.assert_allclose(moved, P + (b - 0.5), rtol=1e-12)
     np.testing.assert_allclose(slopes, derivative(loss, moved, y), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(bends, curvature(loss, moved, y), rtol=1e-9, atol=1e-12)
     assert abs((share * slopes).sum()) <= 1e-12 * np.abs(share * slopes).sum()
 
 
@@ -62,17 +63,24 @@ def test_compiled_is_plain():
 def test_the_best_margins_are_left():
     P, y, share, _ = rows(Logistic(), 100)
     term = LossTerm(Logistic(), y, share, P)
-    b, moved, _ = with_best_intercept(term, np.zeros(1), P)
+    b, moved, _, _ = with_best_intercept(term, np.zeros(1), P)
     assert with_best_intercept(term, b, moved)[1] is moved
 
 
 FAR = [(Logistic(), 300.0), (Logistic(), -300.0), (Huber(), 1e4), (Poisson(), 30.0)]
 
 
+def test_an_intercept_may_be_fixed():
+    P, y, share, _ = rows(Logistic(), 100)
+    at = with_best_intercept(LossTerm(Logistic(), y, share, P), np.zeros(1), P, moves=False)
+    assert at.P is P and at.b[0] == 0.0
+    np.testing.assert_allclose(at.slopes, derivative(Logistic(), P, y), rtol=1e-12)
+
+
 @pytest.mark.parametrize(("loss", "far"), FAR)
 def test_margins_far_from_the_targets_come_back(loss, far):
     """Losses that do not bend there, or that grow exponentially."""
     P, y, share, _ = rows(loss, 200, far)
-    _, moved, slopes = with_best_intercept(LossTerm(loss, y, share, P), np.zeros(1), P)
+    _, moved, slopes, _ = with_best_intercept(LossTerm(loss, y, share, P), np.zeros(1), P)
     assert abs((share * slopes).sum()) <= 1e-12 * np.abs(share * slopes).sum()
     assert abs(np.median(moved)) < 10.0

@@ -201,7 +201,7 @@ class Model:
         self._rows, self._loss_now, self.slopes_b = twin._rows, twin._loss_now, twin.slopes_b
         matters = _MATTERS * tol * twin._scale(twin.term)
         if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
-            self.b, self.P, self.slopes = with_best_intercept(twin.term, self.b, self.P)
+            self.b, self.P, self.slopes, _ = with_best_intercept(twin.term, self.b, self.P)
             self._loss_now = twin.term.true_value(self.P)
             self._sum_slopes(twin.term)
 

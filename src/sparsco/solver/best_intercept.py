@@ -6,6 +6,8 @@ each operation, take five times as long.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..jit.dispatch import U, cast, inlined, kernel
@@ -22,20 +24,30 @@ _TOGETHER = 512
 _ONE, _NOTHING = One(), np.zeros(8)
 
 
-def with_best_intercept(term: LossTerm, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the best intercept for the present weights, and the margins and raw slopes with it.
+class Settled(NamedTuple):
+    """An intercept (1,), the margins with it, and the derivatives of each row's loss there, (n, 1)."""
 
-    The loss has one output and no kinks.  Margins that are the best already are returned as they are.
+    b: np.ndarray
+    P: np.ndarray
+    slopes: np.ndarray
+    curvatures: np.ndarray
+
+
+def with_best_intercept(term: LossTerm, b: np.ndarray, P: np.ndarray, moves: bool = True) -> Settled:
+    """Return the best intercept for the present weights; the given one if it does not move.
+
+    The loss has one output and no kinks.  Margins that do not change are returned as they are.
     """
-    slopes, y = np.empty(P.shape), for_kernels(np.ascontiguousarray(term.y[:, 0]))
+    derivatives, y = np.empty((2, *P.shape)), for_kernels(np.ascontiguousarray(term.y[:, 0]))
     share, p = (np.ascontiguousarray(each[:, 0]) for each in (term.share, P))
-    shift = _best_shift(cast(term.loss), y, share, p, float(term.far(P, b)[0]), CENTRED, _NOTHING, slopes[:, 0])
-    return b + shift, P if shift == 0.0 else P + shift, slopes
+    far, steps = float(term.far(P, b)[0]) if moves else 0.0, _NEWTON_STEPS if moves else 0
+    shift = _best_shift(cast(term.loss), y, share, p, far, steps, CENTRED, _NOTHING, *derivatives[:, :, 0])
+    return Settled(b + shift, P if shift == 0.0 else P + shift, *derivatives)
 
 
 @kernel
-def _best_shift(loss, y, share, p, far, centred, nothing, slopes):
-    """Return the shift of the margins at which the sum of the slopes is zero; write the slopes there.
+def _best_shift(loss, y, share, p, far, steps, centred, nothing, slopes, bends):
+    """Return the shift of the margins at which the sum of the slopes is zero; write slopes and curvatures there.
 
     The sum rises with the shift, so Newton steps are kept between the largest shift that was too small and the smallest
     that was too large.  Some losses do not bend far from the targets, and Newton steps have no length there: ``far``
@@ -43,13 +55,13 @@ def _best_shift(loss, y, share, p, far, centred, nothing, slopes):
     """
     n, low, high, shift = U(p.size), -np.inf, np.inf, 0.0
     eights, together = n // U(8), U(_TOGETHER)
-    for steps in range(_NEWTON_STEPS + 1):
-        left, size, bend = _sums_at(_ONE, loss, y, share, p, shift, eights * U(8), n, nothing, slopes)
+    for done in range(steps + 1):
+        left, size, bend = _sums_at(_ONE, loss, y, share, p, shift, eights * U(8), n, nothing, slopes, bends)
         for first in range(U(0), eights, together):
             last = min(first + together, eights)
-            one, two, three = _sums_at(EIGHT, loss, y, share, p, shift, first, last, nothing, slopes)
+            one, two, three = _sums_at(EIGHT, loss, y, share, p, shift, first, last, nothing, slopes, bends)
             left, size, bend = left + one, size + two, bend + three
-        if abs(left) <= centred * size or steps == _NEWTON_STEPS:
+        if abs(left) <= centred * size or done == steps:
             break
         before = shift
         low, high = (low, shift) if left > 0.0 else (shift, high)
@@ -62,7 +74,7 @@ def _best_shift(loss, y, share, p, far, centred, nothing, slopes):
 
 
 @inlined
-def _sums_at(lanes, loss, y, share, p, shift, first, last, nothing, slopes):
+def _sums_at(lanes, loss, y, share, p, shift, first, last, nothing, slopes, bends):
     """Return the sums of slopes, of their sizes and of curvatures over some rows, times their shares.
 
     They are the rows of pieces number ``first`` to ``last``, each as long as there are lanes.
@@ -71,8 +83,9 @@ def _sums_at(lanes, loss, y, share, p, shift, first, last, nothing, slopes):
     for k in range(first, last):
         at, target = k * U(width(lanes)), load_row(lanes, y, k)
         a, margin = load(lanes, share, at), load(lanes, p, at) + shift
-        slope = derivative(loss, margin, target)
+        slope, curve = derivative(loss, margin, target), curvature(loss, margin, target)
         store(lanes, slopes, at, slope)
+        store(lanes, bends, at, curve)
         left, size = left + a * slope, size + a * abs(slope)
-        bend = bend + a * curvature(loss, margin, target)
+        bend = bend + a * curve
     return lane(sum_lanes(left), 0), lane(sum_lanes(size), 0), lane(sum_lanes(bend), 0)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
-from .best_intercept import CENTRED, with_best_intercept
+from .best_intercept import CENTRED, Settled, with_best_intercept
 from .certificate import balanced, gap_of
 from .group_descent import descend_group_matrix, put_centred, put_last
 from .loss_term import LossTerm
@@ -159,8 +159,8 @@ class Certificate(NamedTuple):
 class GroupNewton(MovingPoint):
     """The group lasso in some columns, and a point that moves to its optimum."""
 
-    slopes: np.ndarray
-    """The slopes of each row's loss at the present margins (n, 1), and those times the shares of the rows."""
+    at: Settled
+    """The present point's margins with the derivatives of each row's loss, and the slopes times the rows' shares."""
     c: np.ndarray
 
     def __init__(self, columns: DenseColumns | SparseColumns, psi: Blocks, term: LossTerm, intercept: bool) -> None:
@@ -173,8 +173,6 @@ class GroupNewton(MovingPoint):
         self.violation, self.is_fresh = np.inf, False
         """The largest violation, and whether the matrix of the model was made at the present point."""
         self.spread: np.ndarray | None = None
-        self._bent_at: np.ndarray | None = None
-        """The margins whose curvatures are known."""
         self.is_known = False
         """The mean square of each column, if a first look at the columns has shown it, and whether there was one."""
 
@@ -200,7 +198,7 @@ class GroupNewton(MovingPoint):
 
         Slopes must sum to zero.  If the intercept is not at its best value, they change, and so does their gradient.
         """
-        slopes, G = self.slopes, self.g[:-1, None]
+        slopes, G = self.at.slopes, self.g[:-1, None]
         if self.term.loss.conjugate is None:
             return Certificate(self.violation / unit, np.nan, np.nan, slopes)
         if self.intercept and abs(self.g[-1]) > CENTRED * float(np.abs(self.c).sum()):
@@ -254,10 +252,8 @@ class GroupNewton(MovingPoint):
         return np.append(g, self.c.sum() if self.intercept else 0.0)
 
     def _curvatures(self) -> np.ndarray:
-        """Return the second derivatives of the mean loss in the margins."""
-        if self._bent_at is not self.P:
-            self._bent_at, self._bends = self.P, self.term.bends(self.P, _FLOOR).h[:, 0]
-        return self._bends
+        """Return the second derivatives of the mean loss in the margins, raised to a floor."""
+        return (self.term.share * np.maximum(self.at.curvatures, _FLOOR * self.term.bend))[:, 0]
 
     def _learn(self, dW: np.ndarray, db: np.ndarray, change: np.ndarray) -> None:
         """Correct the model by a step and the change of the gradient of the loss."""
@@ -312,16 +308,13 @@ class GroupNewton(MovingPoint):
         return length
 
     def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best intercept for the weights of a step, and its margins; their slopes are kept."""
-        if self.intercept:
-            b, P, self._tried = with_best_intercept(self.term, b, P)
-        else:
-            self._tried = self.term.raw_slopes(P)
-        return b, P
+        """Return the best intercept for the weights of a step, and its margins, of which more is kept."""
+        self._tried = with_best_intercept(self.term, b, P, self.intercept)
+        return self._tried[:2]
 
     def _arrive(self) -> None:
         """Take the slopes of the margins that were tried last."""
-        self.slopes, self.c = self._tried, self.term.share * self._tried
+        self.at, self.c = self._tried, self.term.share * self._tried.slopes
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
