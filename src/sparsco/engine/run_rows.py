@@ -110,7 +110,8 @@ class KeepsRows:
         out half of them.
         """
         if is_first and len(matrix.data) + len(matrix) <= _COPIED:
-            copied = Matrix(*(each.copy() for each in matrix[:3]), *matrix[3:])
+            indices = matrix.indices if matrix.is_full else matrix.indices.copy()  # of full rows they are ours
+            copied = Matrix(matrix.indptr.copy(), indices, matrix.data.copy(), *matrix[3:])
             self._waiting, self._polished = (copied, y, weights), None
             return
         if is_first:
