@@ -70,10 +70,14 @@ def test_the_best_margins_are_left():
 FAR = [(Logistic(), 300.0), (Logistic(), -300.0), (Huber(), 1e4), (Poisson(), 30.0)]
 
 
-def test_an_intercept_may_be_fixed():
+def test_an_intercept_may_stay_or_come_near():
     P, y, share, _ = rows(Logistic(), 100)
-    at = with_best_intercept(LossTerm(Logistic(), y, share, P), np.zeros(1), P, moves=False)
-    assert at.P is P and at.b[0] == 0.0
+    term = LossTerm(Logistic(), y, share, P)
+    best = with_best_intercept(term, np.zeros(1), P).b[0]
+    off = [abs(with_best_intercept(term, np.zeros(1), P, steps).b[0] - best) for steps in range(4)]
+    assert off[0] == abs(best) and off[1] < 0.3 * off[0] and off[2] < 0.1 * off[1] and off[3] < 0.1 * off[2]
+    at = with_best_intercept(term, np.zeros(1), P, 0)
+    assert at.P is P
     np.testing.assert_allclose(at.slopes, derivative(Logistic(), P, y), rtol=1e-12)
 
 

@@ -398,3 +398,13 @@ def test_intercept_alone(loss):
     newton.place(np.zeros((K, 1)), np.zeros(1), 0.0 * y)
     found = newton.certified(1e-8, 10.0)
     assert found.violation <= 1e-8 and not newton.W.any() and newton.b[0] != 0.0
+
+
+def test_steps_that_are_too_long_become_shorter_by_a_parabola():
+    """From slope -1 it is least at a quarter if the objective rose by 1; a tenth to a half are tried."""
+    n = 4
+    term = LossTerm(Squared(), np.zeros((n, 1)), np.full((n, 1), 1.0 / n), np.zeros((n, 1)))
+    solver = GroupNewton(DenseColumns(np.zeros((n, K))), GroupL1(1.0, GROUPS).blocks(K), term, True)
+    solver.f = 3.0
+    ends = 4.0, 2.9, 1e9, np.inf, np.nan
+    assert [solver._shortened(-1.0, f) for f in ends] == pytest.approx([0.25, 0.5, 0.1, 0.1, 0.5])

@@ -18,7 +18,8 @@ from .loss_term import LossTerm
 
 CENTRED = 1e-13
 """The sum of the slopes, as a share of the sum of their sizes, that counts as rounding."""
-_NEWTON_STEPS = 50
+NEWTON_STEPS = 50
+"""The Newton steps after which an intercept is taken as it is."""
 _TOGETHER = 512
 """How many times eight rows are summed up together: sums of all rows one by one would lose digits."""
 _ONE, _NOTHING = One(), np.zeros(8)
@@ -33,15 +34,15 @@ class Settled(NamedTuple):
     curvatures: np.ndarray
 
 
-def with_best_intercept(term: LossTerm, b: np.ndarray, P: np.ndarray, moves: bool = True) -> Settled:
-    """Return the best intercept for the present weights; the given one if it does not move.
+def with_best_intercept(term: LossTerm, b: np.ndarray, P: np.ndarray, steps: int = NEWTON_STEPS) -> Settled:
+    """Return the best intercept for the present weights, as far as so many Newton ``steps`` lead; 0: it stays.
 
     The loss has one output and no kinks.  Margins that do not change are returned as they are.
     """
     derivatives, y = np.empty((2, *P.shape)), for_kernels(np.ascontiguousarray(term.y[:, 0]))
     share, p = (np.ascontiguousarray(each[:, 0]) for each in (term.share, P))
-    far, steps = float(term.far(P, b)[0]) if moves else 0.0, _NEWTON_STEPS if moves else 0
-    shift = _best_shift(cast(term.loss), y, share, p, far, steps, CENTRED, _NOTHING, *derivatives[:, :, 0])
+    limits = float(term.far(P, b)[0]), steps, CENTRED
+    shift = _best_shift(cast(term.loss), y, share, p, *limits, _NOTHING, *derivatives[:, :, 0])
     return Settled(b + shift, P if shift == 0.0 else P + shift, *derivatives)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
-from .best_intercept import CENTRED, Settled, with_best_intercept
+from .best_intercept import CENTRED, NEWTON_STEPS, Settled, with_best_intercept
 from .certificate import balanced, gap_of
 from .group_descent import descend_group_matrix, put_centred, put_last
 from .loss_term import LossTerm
@@ -52,6 +52,10 @@ _MANY = 0.5
 """A model is made anew if more than this share of its groups come in at once."""
 _SHORT, _SHORTEST = 0.2, 1e-3
 """The share of a step below which it was much too long, and the least share that is tried."""
+_INTERCEPTS = 8
+"""The most Newton steps to the best intercept of a trial."""
+_SHORTER = 0.1
+"""The least factor by which a step that was too long is made shorter at once."""
 _LONG, _LONGEST = 1.1, 3.0
 """A step that ends where the objective still falls is made longer, if by at least and at most these factors."""
 _LEAST = 1e-15
@@ -236,7 +240,8 @@ class GroupNewton(MovingPoint):
 
     def _first_gradient(self) -> np.ndarray:
         """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
-        self.place(self.W, *self._settled(self.b, self.P))
+        self._tried = with_best_intercept(self.term, self.b, self.P, NEWTON_STEPS if self.intercept else 0)
+        self.place(self.W, *self._tried[:2])
         self._arrive()
         if self.is_known:
             return self._gradient()
@@ -307,9 +312,17 @@ class GroupNewton(MovingPoint):
                 self._arrive()
         return length
 
+    def _shortened(self, descent: float, f: float) -> float:
+        """Return the factor at which a parabola is least that has the slope of the start and ends at f."""
+        rise = f - self.f - descent
+        return min(max(-0.5 * descent / rise, _SHORTER), 0.5) if rise > 0.0 else 0.5
+
     def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the best intercept for the weights of a step, and its margins, of which more is kept."""
-        self._tried = with_best_intercept(self.term, b, P, self.intercept)
+        """Return the best intercept for the weights of a step, and its margins, of which more is kept.
+
+        Where a step is much too long, the intercept may be far away, and is not worth a long search.
+        """
+        self._tried = with_best_intercept(self.term, b, P, _INTERCEPTS if self.intercept else 0)
         return self._tried[:2]
 
     def _arrive(self) -> None:
