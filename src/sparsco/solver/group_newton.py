@@ -140,7 +140,7 @@ def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarr
     sizes = np.diff(start)
     first = np.append(0, np.cumsum(sizes * sizes))
     Q, e = np.empty(first[-1]), np.empty(start[-1])
-    for p in np.unique(sizes):
+    for p in np.flatnonzero(np.bincount(sizes)):
         own = np.flatnonzero(sizes == p)
         at = start[own, None] + np.arange(p)
         e[at], vectors = np.linalg.eigh(S[at[:, :, None], at[:, None, :]])
@@ -173,6 +173,8 @@ class GroupNewton(MovingPoint):
         assert psi.groups is not None
         self.columns, self.groups, self.times = columns, psi.groups, 1
         """The columns, the group of each, and the factor by which samples are larger than usual."""
+        self.sample: tuple[int, DenseColumns | SparseColumns] | None = None
+        """The rows of the last sample, one in so many."""
         self.model: Quadratic | None = None
         self.violation, self.is_fresh = np.inf, False
         """The largest violation, and whether the matrix of the model was made at the present point."""
@@ -355,7 +357,9 @@ class GroupNewton(MovingPoint):
         columns = columns[np.argsort(self.groups[columns], kind="stable")]
         h, own = self._curvatures(), self.groups[columns]
         some = slice(None, None, len(self.P) // self._rows(len(columns)))
-        sample, here = self.columns.at(some), h[some]
+        if self.sample is None or self.sample[0] != some.step:
+            self.sample = some.step, self.columns.at(some)
+        sample, here = self.sample[1], h[some]
         A = sample.second_derivatives(here * (h.sum() / here.sum()), columns)
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
