@@ -43,6 +43,8 @@ def test_columns_without_categories_are_said():
 def test_codes_and_columns():
     assert group_codes(LABELS).tolist() == CODES.tolist()
     assert group_codes([7, 7.5, 7, "7"]).tolist() == [0, 1, 0, 2]
+    numbers = np.random.default_rng(0).integers(-20, 20, 100)
+    assert group_codes(numbers).tolist() == group_codes(numbers.tolist()).tolist()
     known = {"x", "x*b=2", "a=1*b=2", "kind=p*q", "b=2*x"}
     columns = [column_of(name, known) for name in ("x", "x*b=2", "a=1*b=2", "kind=p*q", "b=2*x", "b=c=d", 3)]
     assert columns == ["x", "x*b", "a*b", "kind", "b*x", "b", 3]

@@ -74,6 +74,18 @@ def test_conditions_hold_at_a_prox_and_only_there(penalty, V):
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=NAMES)
+@given(G=matrices, W=matrices)
+@settings(deadline=None, max_examples=25)
+def test_violations_of_one_output_are_those_beside_an_empty_one(penalty, G, W):
+    blocks = penalty.blocks(D)
+    low, high = blocks.bounds()
+    G, W = G[:, :1], np.clip(W[:, :1], low[:, None], high[:, None])
+    inside = (low <= 0.0) & (high >= 0.0)  # a second output may be zero there
+    beside = [np.hstack([each, 0.0 * each]) for each in (G, W)]
+    np.testing.assert_allclose(blocks.violations(G, W)[inside], blocks.violations(*beside)[inside], atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=NAMES)
 @given(V=matrices, W=matrices)
 @settings(deadline=None, max_examples=25)
 def test_the_conjugate_is_a_bound_and_is_reached(penalty, V, W):

@@ -9,11 +9,18 @@ from hypothesis import strategies as st
 from sparsco.data.rows import as_matrix
 from sparsco.losses import Hinge, Logistic, Poisson, Squared, SquaredHinge
 from sparsco.penalties import GroupL1, SparseGroup
-from sparsco.solver.group_descent import correct_by_secant, descend_group_matrix, shrink_pairs
+from sparsco.solver.group_descent import (
+    centred_squares,
+    correct_by_secant,
+    descend_group_matrix,
+    put_last,
+    scale_pairs,
+    shrink_pairs,
+)
 from sparsco.solver.group_newton import GroupNewton, Quadratic, eigenvectors
 from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.restricted import Restricted
-from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, columns_of, effective, shrunk
+from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, columns_of, effective, shrink
 
 SIZES = (1, 3, 2, 5, 1)
 K = sum(SIZES)
@@ -85,10 +92,22 @@ def test_eigenvectors():
 
 def test_shrunk_pairs_and_secants():
     rng = np.random.default_rng(1)
-    S = positive_definite(rng, K)
-    expected = np.where(GROUPS[:, None] == GROUPS, S, 0.3 * S)
-    shrink_pairs(S, GROUPS, 0.3)
-    np.testing.assert_allclose(S, expected, rtol=1e-15)
+    A, weights = positive_definite(rng, K + 1), rng.random(K)
+    common = np.outer(A[:-1, -1], A[-1, :-1]) / A[-1, -1]
+    S = A[:-1, :-1] - common
+    np.testing.assert_allclose(centred(A), S, rtol=1e-12, atol=1e-14)
+    whole = np.zeros((K + 1, K + 1))
+    whole[:-1, :-1] = S
+    put_last(whole, A[-1])
+    np.testing.assert_allclose(whole, A, rtol=1e-12, atol=1e-14)
+    assert centred_squares(A, weights) == pytest.approx(weights @ S**2 @ weights, rel=1e-12)
+    scaled, scale = A.copy(), rng.random(K + 1)
+    scale_pairs(scaled, scale)
+    np.testing.assert_allclose(scaled, A * np.outer(scale, scale), rtol=1e-14)
+    last = A[-1].copy()
+    shrink_pairs(A, GROUPS, 0.3)
+    np.testing.assert_allclose(A[:-1, :-1], common + np.where(GROUPS[:, None] == GROUPS, S, 0.3 * S), atol=1e-14)
+    np.testing.assert_array_equal(A[-1], last)
     A, u = positive_definite(rng, K), rng.standard_normal(K)
     y = positive_definite(rng, K) @ u
     new = A + np.outer(y, y) / (u @ y) - np.outer(A @ u, A @ u) / (u @ A @ u)
@@ -136,7 +155,9 @@ def test_a_sample_of_all_rows_is_kept():
     h = rng.random(40)
     A = sparse.second_derivatives(h, np.arange(K))
     for squares in (None, h @ X**2):
-        np.testing.assert_allclose(shrunk(A.copy(), GROUPS, effective(h), effective(h), squares), A, atol=1e-12)
+        found = A.copy()
+        shrink(found, GROUPS, effective(h), effective(h), squares)
+        np.testing.assert_allclose(found, A, atol=1e-12)
 
 
 @pytest.mark.parametrize("common", [0.0, 1.0])
@@ -149,7 +170,8 @@ def test_samples_are_nearer_to_all_rows_after_shrinking(common):
     everything = sparse.second_derivatives(h, np.arange(40))
     sample = sparse.at(some).second_derivatives(h[some] * (h.sum() / h[some].sum()), np.arange(40))
     raw = centred(sample)
-    A = shrunk(sample, groups, effective(h[some]), effective(h), h @ X**2)
+    A = sample.copy()
+    shrink(A, groups, effective(h[some]), effective(h), h @ X**2)
     np.testing.assert_allclose(np.diag(A), np.diag(everything))
     far = np.linalg.norm(raw - centred(everything), 2)
     left = np.linalg.norm(centred(A) - centred(everything), 2)
@@ -159,8 +181,8 @@ def test_samples_are_nearer_to_all_rows_after_shrinking(common):
 
 def test_a_column_that_the_sample_lacks():
     A = np.array([[2.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 0.0, 4.0]])
-    found = shrunk(A, np.array([0, 1]), 10.0, 20.0, np.array([8.0, 1.0]))
-    np.testing.assert_allclose(found, [[8.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]], atol=1e-15)
+    shrink(A, np.array([0, 1]), 10.0, 20.0, np.array([8.0, 1.0]))
+    np.testing.assert_allclose(A, [[8.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 4.0]], atol=1e-15)
 
 
 def test_joined_models():
@@ -376,3 +398,13 @@ def test_intercept_alone(loss):
     newton.place(np.zeros((K, 1)), np.zeros(1), 0.0 * y)
     found = newton.certified(1e-8, 10.0)
     assert found.violation <= 1e-8 and not newton.W.any() and newton.b[0] != 0.0
+
+
+def test_steps_that_are_too_long_become_shorter_by_a_parabola():
+    """From slope -1 it is least at a quarter if the objective rose by 1; a tenth to a half are tried."""
+    n = 4
+    term = LossTerm(Squared(), np.zeros((n, 1)), np.full((n, 1), 1.0 / n), np.zeros((n, 1)))
+    solver = GroupNewton(DenseColumns(np.zeros((n, K))), GroupL1(1.0, GROUPS).blocks(K), term, True)
+    solver.f = 3.0
+    ends = 4.0, 2.9, 1e9, np.inf, np.nan
+    assert [solver._shortened(-1.0, f) for f in ends] == pytest.approx([0.25, 0.5, 0.1, 0.1, 0.5])

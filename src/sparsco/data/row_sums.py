@@ -55,14 +55,14 @@ def _write_full_margins(x, w, b, nothing, out):
 @allocating_kernel
 def moments(indptr, indices, data, c, h, d):
     """Return sum_i c_i x_i and sum_i h_i x_i^2."""
-    g, H = np.zeros(d), np.zeros(d)
+    sums = np.zeros((d, 2))  # both of a column in one cache line
     for i in range(c.size):
         ci, hi = c[i], h[i]
         for q in range(U(indptr[i]), U(indptr[i + 1])):
-            j = U(indices[q])
-            g[j] += ci * data[q]
-            H[j] += hi * data[q] * data[q]
-    return g, H
+            j, x = U(indices[q]), data[q]
+            sums[j, 0] += ci * x
+            sums[j, 1] += hi * x * x
+    return sums[:, 0].copy(), sums[:, 1].copy()
 
 
 @kernel

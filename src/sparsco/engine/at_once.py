@@ -2,7 +2,7 @@
 
 A conversion such as AverageSL returns the optimum on the rows of its sample, and the optimizer's iterates are where it
 begins to solve.  On rows so few that they are all still collected, and that one kernel solves, the start does not
-matter.  A polish of few rows begins at zero, and needs no iterates either.
+matter.  A polish of few rows begins at zero, and needs no iterates either; nor does one of groups.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..penalties import ElasticNet, WeightedElasticNet, strength
 from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, Examples
 from ..solver.small import COMPILED, SmallSolver, is_few
+from .polish_groups import are_group_lassos
 from .polish_rows import Rows, RowsInMemory
 from .polish_small import has_own_start
 from .run import Run
@@ -39,7 +40,9 @@ def _is_polished_from_zero(run: Run, rows: Rows) -> bool:
     """Return whether a polish of these rows needs no iterate of a run, which has learned none yet."""
     if run.pilot is not None or run.rounding is not None or not isinstance(run.conversion, Last):
         return False
-    return isinstance(rows, RowsInMemory) and has_own_start(rows.matrix, run.problem)
+    if not isinstance(rows, RowsInMemory):
+        return False
+    return are_group_lassos(run.problem) or has_own_start(rows.matrix, run.problem)
 
 
 def _is_solved_at_once(run: Run) -> bool:

@@ -34,7 +34,7 @@ def solve_groups(rows: RowsInMemory, chain: list[Model], tol: float) -> int:
     start = np.zeros_like(first.W), np.zeros_like(first.b), np.zeros(y.shape)
     for model in chain:
         newton.psi, before = model.psi, newton.steps
-        newton.place(*start)
+        newton.start(*start)
         model.take_solution(newton, newton.certified(tol, model.unit), newton.steps - before)
         start = newton.W, newton.b, newton.P
     return newton.steps

@@ -15,7 +15,8 @@ from ..data import row_sums
 from ..data.rows import Matrix
 from ..losses import derivative
 from ..penalties.blocks import Blocks
-from ..solver.certificate import balanced, balancing_factors, gap_of, with_best_intercept
+from ..solver.best_intercept import with_best_intercept
+from ..solver.certificate import balanced, balancing_factors, gap_of
 from ..solver.group_newton import Certificate, GroupNewton
 from ..solver.loss_term import LossTerm
 from ..solver.restricted import Restricted
@@ -200,7 +201,7 @@ class Model:
         self._rows, self._loss_now, self.slopes_b = twin._rows, twin._loss_now, twin.slopes_b
         matters = _MATTERS * tol * twin._scale(twin.term)
         if self.intercept and np.abs(twin.slopes_b) @ twin.term.far(self.P, self.b) > matters:
-            self.b, self.P, self.slopes = with_best_intercept(twin.term, self.b, self.P, self.slopes)
+            self.b, self.P, self.slopes, _ = with_best_intercept(twin.term, self.b, self.P)
             self._loss_now = twin.term.true_value(self.P)
             self._sum_slopes(twin.term)
 

@@ -10,6 +10,9 @@ from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
 from .pilot_rows import SAMPLED, reservoir_of
 
+_COPIED = 2 * SAMPLED
+"""The nonzeros up to which the rows of a polish are copied as they are; an empty row counts as one."""
+
 
 class KeepsRows:
     """The part of a run that keeps rows."""
@@ -103,10 +106,12 @@ class KeepsRows:
     def keep_polished(self: Any, matrix: Matrix, y: np.ndarray, weights: np.ndarray, is_first: bool) -> None:
         """Keep a sample of the rows of a polish; ``is_first``: they are its first rows.
 
-        Few rows are copied as they are.  That is faster than to sample them, which many fits never need.
+        Few rows are copied as they are.  A sample, which many fits never need, would take longer, also where it leaves
+        out half of them.
         """
-        if is_first and len(matrix.data) + len(matrix) <= SAMPLED:
-            copied = Matrix(*(each.copy() for each in matrix[:3]), *matrix[3:])
+        if is_first and len(matrix.data) + len(matrix) <= _COPIED:
+            indices = matrix.indices if matrix.is_full else matrix.indices.copy()  # of full rows they are ours
+            copied = Matrix(matrix.indptr.copy(), indices, matrix.data.copy(), *matrix[3:])
             self._waiting, self._polished = (copied, y, weights), None
             return
         if is_first:

@@ -37,21 +37,29 @@ def check_feature_groups(penalty: Any, feature_groups: Any) -> None:
             f"feature_groups={feature_groups!r}: give 'columns', a label for each column, or a dict of names and "
             "labels."
         )
-    if not isinstance(feature_groups, str | Mapping) and np.ndim(np.asarray(feature_groups, object)) != 1:
+    if not isinstance(feature_groups, str | Mapping) and _as_array(feature_groups).ndim != 1:
         raise ValueError("feature_groups must be one-dimensional: a label for each column.")
 
 
-def group_labels(feature_groups: Any, names: Sequence[Any] | None, d: int) -> list[Any]:
+def _as_array(labels: Any) -> np.ndarray:
+    """Return labels as an array: of whole numbers if they were given as one, otherwise of objects."""
+    is_array = isinstance(labels, np.ndarray) and labels.dtype.kind in "iu"
+    return labels if is_array else np.asarray(labels, object)
+
+
+def group_labels(feature_groups: Any, names: Sequence[Any] | None, d: int) -> Sequence[Any] | np.ndarray:
     """Return the label of the group of each of d features; a feature without one is a group of its own.
 
     ``names`` are the names of the features, if they have any.
     """
     if not isinstance(feature_groups, str | Mapping):
-        are_numbers = isinstance(feature_groups, np.ndarray) and feature_groups.dtype.kind in "iu"
-        labels = (feature_groups if are_numbers else np.asarray(feature_groups, object)).tolist()
+        labels = _as_array(feature_groups)
         if len(labels) != d:
             raise ValueError(f"feature_groups has {len(labels)} labels, and there are {d} columns: give one for each.")
-        wrong = [] if are_numbers else [j for j, label in enumerate(labels) if label is None or label != label]
+        if labels.dtype != object:
+            return labels
+        labels = labels.tolist()
+        wrong = [j for j, label in enumerate(labels) if label is None or label != label]
         if wrong:
             raise ValueError(f"feature_groups has no label for column {wrong[0]}: give one for each column.")
         return labels
@@ -100,13 +108,20 @@ def column_of(name: Any, known: set[Any]) -> Any:
     return name.partition("=")[0]
 
 
-def group_codes(labels: Sequence[Any]) -> np.ndarray:
-    """Return the groups as whole numbers from 0 on, in the order of their first features."""
+def group_codes(labels: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """Return the groups as whole numbers from 0 on, in the order of their first features.
+
+    >>> group_codes(np.array([7, 7, 2])), group_codes(["b", "a", "b"])
+    (array([0, 0, 1]), array([0, 1, 0]))
+    """
+    if isinstance(labels, np.ndarray):
+        _, first, own = np.unique(labels, return_index=True, return_inverse=True)
+        return np.argsort(np.argsort(first))[own]
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return np.fromiter(map(codes.__getitem__, labels), np.int64, len(labels))
 
 
-def selected_groups(labels: Sequence[Any], selected: np.ndarray) -> dict[str, Any]:
+def selected_groups(labels: Sequence[Any] | np.ndarray, selected: np.ndarray) -> dict[str, Any]:
     """Return the names of the groups of some features, and the number of all groups, for a report."""
     own = dict.fromkeys(labels[j] for j in selected.tolist())
     texts = [str(label[1]) if isinstance(label, tuple) and label[0] is _OWN else str(label) for label in own]

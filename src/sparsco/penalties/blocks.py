@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit.dispatch import kernel
+from ..jit.dispatch import U, kernel
 from .base import soft
 
 _BISECTIONS = 60
@@ -29,6 +29,31 @@ def _write_violations(g, w, pen, rho, out):
             out[j] = abs(s - pen[j])
         else:
             out[j] = max(abs(s) - pen[j], 0.0)
+
+
+@kernel
+def _write_group_violations(g, w, pen, rho, groups, norms, lengths, far, out):
+    """Write the violation of each weight's group into ``out``, for one output.
+
+    ``lengths`` and ``far`` are zeros, with a number for each group.
+    """
+    for j in range(w.size):
+        lengths[U(groups[j])] += w[j] * w[j]
+    for j in range(w.size):
+        a, s = U(groups[j]), g[j] + rho * w[j]
+        if w[j] > 0.0:
+            s += pen[j]
+        elif w[j] < 0.0:
+            s -= pen[j]
+        else:
+            s = max(s - pen[j], 0.0) - max(-s - pen[j], 0.0)
+        if lengths[a] > 0.0:
+            s += norms[a] / np.sqrt(lengths[a]) * w[j]
+        far[a] += s * s
+    for a in range(far.size):
+        far[a] = np.sqrt(far[a]) if lengths[a] > 0.0 else max(np.sqrt(far[a]) - norms[a], 0.0)
+    for j in range(w.size):
+        out[j] = far[U(groups[j])]
 
 
 class Blocks(NamedTuple):
@@ -86,9 +111,13 @@ class Blocks(NamedTuple):
 
         It is the distance of 0 from the subdifferential of loss + psi, in the feature or in its group.
         """
-        if W.shape[1] == 1 and self.groups is None and self.low is None:
-            out = np.empty(len(W))
-            _write_violations(G[:, 0], W[:, 0], self.l1, self.rho, out)
+        if W.shape[1] == 1 and self.low is None:
+            out, given = np.empty(len(W)), (G[:, 0], W[:, 0], self.l1, self.rho)
+            if self.groups is None:
+                _write_violations(*given, out)
+            else:
+                sums = np.zeros((2, len(self.norms)))
+                _write_group_violations(*given, self.groups.astype(np.int64, copy=False), self.norms, *sums, out)
             return out
         S = G + self.rho * W
         l1 = self.l1[:, None]

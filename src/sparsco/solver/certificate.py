@@ -15,8 +15,6 @@ from ..penalties.blocks import Blocks
 from .loss_term import LossTerm
 
 _NEWTON_STEPS = 50
-CENTRED = 1e-13
-"""The sum of the slopes, as a share of the sum of their sizes, that counts as rounding."""
 
 
 def gap_of(
@@ -66,33 +64,6 @@ def balancing_factors(term: LossTerm, slopes: np.ndarray) -> tuple[np.ndarray, n
         np.divide(least, down, out=np.ones_like(down), where=down > 0.0),
         np.divide(least, up, out=np.ones_like(up), where=up > 0.0),
     )
-
-
-def with_best_intercept(
-    term: LossTerm, b: np.ndarray, P: np.ndarray, slopes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the best intercept for the present weights, and the margins and slopes with it.
-
-    The loss has one output and no kinks.  The sum of the slopes rises with the intercept, so Newton steps are kept
-    between the largest intercept that was too small and the smallest that was too large.  Some losses do not bend far
-    from the targets, and Newton steps have no length there.
-    """
-    start, far, low, high, shift = P, float(term.far(P, b)[0]), -np.inf, np.inf, 0.0
-    for _ in range(_NEWTON_STEPS):
-        c, before = term.share * slopes, shift
-        left = float(c.sum())
-        if abs(left) <= CENTRED * float(np.abs(c).sum()):
-            break
-        low, high = (low, shift) if left > 0.0 else (shift, high)
-        step = left / max(float(term.bends(P).h.sum()), 1e-300)
-        shift -= min(max(step, -far), far)
-        if not low < shift < high:
-            shift = 0.5 * (low + high)
-        if shift == before:  # the bounds are neighbours
-            break
-        P = start + shift
-        slopes = term.raw_slopes(P)
-    return b + shift, P, slopes
 
 
 def _balanced_classes(term: LossTerm, P: np.ndarray) -> np.ndarray:

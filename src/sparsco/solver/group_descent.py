@@ -105,11 +105,57 @@ def descend_group_matrix(S, q, w, start, strengths, Q, first, e, share, least, m
 
 
 @kernel
-def shrink_pairs(S, number, share):
-    """Multiply S_ij by ``share`` if i and j have different numbers."""
-    for i in range(number.size):
-        for j in range(number.size):
-            S[i, j] *= share if number[i] != number[j] else 1.0
+def put_centred(A, S, at):
+    """Write into S, from row and column ``at`` on, what is left of A after its last row and column are eliminated."""
+    k = U(A.shape[0] - 1)
+    for i in range(k):
+        share = A[k, i] / A[k, k]
+        for j in range(k):
+            S[U(at) + i, U(at) + j] = A[i, j] - share * A[k, j]
+
+
+@kernel
+def put_last(A, last):
+    """Make ``last`` the last row and column of A, so that the rest of A is left when they are eliminated."""
+    k = U(last.size - 1)
+    for i in range(k):
+        share = last[i] / last[k]
+        for j in range(k):
+            A[i, j] += share * last[j]
+        A[i, k] = A[k, i] = last[i]
+    A[k, k] = last[k]
+
+
+@kernel
+def centred_squares(A, weights):
+    """Return sum_ij weights_i S_ij^2 weights_j, where S is left of A after its last row and column are eliminated."""
+    k, total = U(weights.size), 0.0
+    for i in range(k):
+        share, row = A[k, i] / A[k, k], 0.0
+        for j in range(k):
+            left = A[i, j] - share * A[k, j]
+            row += left * left * weights[j]
+        total += row * weights[i]
+    return total
+
+
+@kernel
+def scale_pairs(A, scale):
+    """Multiply A_ij by scale_i scale_j."""
+    for i in range(U(scale.size)):
+        for j in range(U(scale.size)):
+            A[i, j] *= scale[i] * scale[j]
+
+
+@kernel
+def shrink_pairs(A, number, share):
+    """Multiply S_ij by ``share`` if i and j have different numbers; S is left of A without its last row and column."""
+    k = U(number.size)
+    for i in range(k):
+        mean = A[k, i] / A[k, k]
+        for j in range(k):
+            common = mean * A[k, j]
+            A[i, j] = A[i, j] if number[i] == number[j] else common + share * (A[i, j] - common)
 
 
 @kernel

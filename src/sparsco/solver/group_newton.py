@@ -18,11 +18,12 @@ import numpy as np
 
 from ..penalties.blocks import Blocks
 from ..util.blas import one_blas_thread
-from .certificate import CENTRED, balanced, gap_of, with_best_intercept
-from .group_descent import descend_group_matrix
+from .best_intercept import CENTRED, NEWTON_STEPS, Settled, with_best_intercept
+from .certificate import balanced, gap_of
+from .group_descent import descend_group_matrix, put_centred, put_last
 from .loss_term import LossTerm
 from .moving_point import MovingPoint
-from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, learn_bend, shrunk, with_intercept
+from .sampled_matrix import DenseColumns, SparseColumns, centred, effective, learn_bend, shrink
 
 _STEPS = 40
 _SWEEPS = 200
@@ -51,6 +52,10 @@ _MANY = 0.5
 """A model is made anew if more than this share of its groups come in at once."""
 _SHORT, _SHORTEST = 0.2, 1e-3
 """The share of a step below which it was much too long, and the least share that is tried."""
+_INTERCEPTS = 8
+"""The most Newton steps to the best intercept of a trial."""
+_SHORTER = 0.1
+"""The least factor by which a step that was too long is made shorter at once."""
 _LONG, _LONGEST = 1.1, 3.0
 """A step that ends where the objective still falls is made longer, if by at least and at most these factors."""
 _LEAST = 1e-15
@@ -93,9 +98,10 @@ class Quadratic:
     def joined(self, other: Quadratic) -> Quadratic:
         """Return a model in the columns of both, which are taken as uncorrelated."""
         k, more = len(self.columns), len(other.columns)
-        S = np.zeros((k + more, k + more))
-        S[:k, :k], S[k:, k:] = centred(self.A), centred(other.A)
-        A = with_intercept(S, np.append(self.A[-1, :-1], other.A[-1, :-1]), self.A[-1, -1])
+        A = np.zeros((k + more + 1, k + more + 1))
+        put_centred(self.A, A, 0)
+        put_centred(other.A, A, k)
+        put_last(A, np.concatenate([self.A[-1, :-1], other.A[-1, :-1], self.A[-1, -1:]]))
         start = np.append(self.start[:-1], k + other.start)
         return Quadratic(A, np.append(self.columns, other.columns), start, self.total, self.bend)
 
@@ -134,7 +140,7 @@ def eigenvectors(S: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarr
     sizes = np.diff(start)
     first = np.append(0, np.cumsum(sizes * sizes))
     Q, e = np.empty(first[-1]), np.empty(start[-1])
-    for p in np.unique(sizes):
+    for p in np.flatnonzero(np.bincount(sizes)):
         own = np.flatnonzero(sizes == p)
         at = start[own, None] + np.arange(p)
         e[at], vectors = np.linalg.eigh(S[at[:, :, None], at[:, None, :]])
@@ -157,12 +163,18 @@ class Certificate(NamedTuple):
 class GroupNewton(MovingPoint):
     """The group lasso in some columns, and a point that moves to its optimum."""
 
+    at: Settled
+    """The present point's margins with the derivatives of each row's loss, and the slopes times the rows' shares."""
+    c: np.ndarray
+
     def __init__(self, columns: DenseColumns | SparseColumns, psi: Blocks, term: LossTerm, intercept: bool) -> None:
         """Take the columns of whole groups."""
         super().__init__(psi, term, intercept)
         assert psi.groups is not None
         self.columns, self.groups, self.times = columns, psi.groups, 1
         """The columns, the group of each, and the factor by which samples are larger than usual."""
+        self.sample: tuple[int, DenseColumns | SparseColumns] | None = None
+        """The rows of the last sample, one in so many."""
         self.model: Quadratic | None = None
         self.violation, self.is_fresh = np.inf, False
         """The largest violation, and whether the matrix of the model was made at the present point."""
@@ -192,7 +204,7 @@ class GroupNewton(MovingPoint):
 
         Slopes must sum to zero.  If the intercept is not at its best value, they change, and so does their gradient.
         """
-        slopes, G = self.term.raw_slopes(self.P), self.g[:-1, None]
+        slopes, G = self.at.slopes, self.g[:-1, None]
         if self.term.loss.conjugate is None:
             return Certificate(self.violation / unit, np.nan, np.nan, slopes)
         if self.intercept and abs(self.g[-1]) > CENTRED * float(np.abs(self.c).sum()):
@@ -224,12 +236,15 @@ class GroupNewton(MovingPoint):
                 self._learn(self.W - before[0], self.b - before[1], g - last)
         return False
 
+    def start(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
+        """Let the next solution start at these weights and this intercept, which have margins P."""
+        self.W, self.b, self.P = W, b, P
+
     def _first_gradient(self) -> np.ndarray:
         """Return the gradient of the loss at the best intercept (k + 1,), and note the columns' spread."""
-        if self.intercept:
-            self._balance()
-        else:
-            self.c = self.term.slopes(self.P)
+        self._tried = with_best_intercept(self.term, self.b, self.P, NEWTON_STEPS if self.intercept else 0)
+        self.place(self.W, *self._tried[:2])
+        self._arrive()
         if self.is_known:
             return self._gradient()
         g, self.spread = self.columns.first_look(self.c[:, 0], self._curvatures())
@@ -244,8 +259,8 @@ class GroupNewton(MovingPoint):
         return np.append(g, self.c.sum() if self.intercept else 0.0)
 
     def _curvatures(self) -> np.ndarray:
-        """Return the second derivatives of the mean loss in the margins."""
-        return self.term.bends(self.P, _FLOOR).h[:, 0]
+        """Return the second derivatives of the mean loss in the margins, raised to a floor."""
+        return (self.term.share * np.maximum(self.at.curvatures, _FLOOR * self.term.bend))[:, 0]
 
     def _learn(self, dW: np.ndarray, db: np.ndarray, change: np.ndarray) -> None:
         """Correct the model by a step and the change of the gradient of the loss."""
@@ -290,23 +305,31 @@ class GroupNewton(MovingPoint):
         dW, before = W - self.W, self.c
         length = self._search(W, db, dP, self._descent(g[:-1, None], g[-1:], W, db), _SHORTEST)
         if length > 0.0:
-            self.c = self.term.slopes(self.P)
+            self._arrive()
         if length == 1.0:
             slope = float((self.c * dP).sum() + (self.psi.slope(W) * dW).sum())
             bend = float(((self.c - before) * dP).sum())
             more = min(-slope / bend, _LONGEST - 1.0) if bend > 0.0 else 0.0
             if more > _LONG - 1.0 and self._search(W + more * dW, more * db, more * dP, 0.0, 0.9):
-                self.c = self.term.slopes(self.P)
-        if length > 0.0 and self.intercept:
-            self._balance()
+                self._arrive()
         return length
 
-    def _balance(self) -> None:
-        """Move the intercept to its best value."""
-        b, P, slopes = with_best_intercept(self.term, self.b, self.P, self.term.raw_slopes(self.P))
-        self.c = self.term.share * slopes
-        if P is not self.P:
-            self.place(self.W, b, P)
+    def _shortened(self, descent: float, f: float) -> float:
+        """Return the factor at which a parabola is least that has the slope of the start and ends at f."""
+        rise = f - self.f - descent
+        return min(max(-0.5 * descent / rise, _SHORTER), 0.5) if rise > 0.0 else 0.5
+
+    def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best intercept for the weights of a step, and its margins, of which more is kept.
+
+        Where a step is much too long, the intercept may be far away, and is not worth a long search.
+        """
+        self._tried = with_best_intercept(self.term, b, P, _INTERCEPTS if self.intercept else 0)
+        return self._tried[:2]
+
+    def _arrive(self) -> None:
+        """Take the slopes of the margins that were tried last."""
+        self.at, self.c = self._tried, self.term.share * self._tried.slopes
 
     def _model_at(self, g: np.ndarray) -> Quadratic | None:
         """Return the model, in every group that has a weight, or a gradient beyond its strength; None if too large."""
@@ -334,12 +357,14 @@ class GroupNewton(MovingPoint):
         columns = columns[np.argsort(self.groups[columns], kind="stable")]
         h, own = self._curvatures(), self.groups[columns]
         some = slice(None, None, len(self.P) // self._rows(len(columns)))
-        sample, here = self.columns.at(some), h[some]
+        if self.sample is None or self.sample[0] != some.step:
+            self.sample = some.step, self.columns.at(some)
+        sample, here = self.sample[1], h[some]
         A = sample.second_derivatives(here * (h.sum() / here.sum()), columns)
         if not self.intercept:
             A[-1, :-1] = A[:-1, -1] = 0.0
         squares = None if self.spread is None else self.spread[columns] * h.sum()
-        A = shrunk(A, own, effective(here), effective(h), squares)
+        shrink(A, own, effective(here), effective(h), squares)
         np.einsum("ii->i", A)[:-1] += self.psi.rho
         start = np.append(np.flatnonzero(np.diff(own, prepend=-1)), len(own))
         P, c, term = self.P[some], self.c[some], self.term.at(some)

@@ -48,8 +48,6 @@ class LossTerm:
         """Take targets and shares of the rows in the mean (n, m); multipliers begin as the slopes at margins P."""
         self.loss, self.y, self.share = loss, y, share
         self.has_kinks = not loss.curved
-        self.least = _LEAST * abs(self._value_at_zero()) + 1e-300
-        """The least objective that gaps are compared with."""
         self.twin, self.width, self.shift = loss, 0.0, np.zeros(1)
         self.bend = 1.0 if loss.smoothness_is_bound else float(loss.smoothness)
         """The scale of curvatures."""
@@ -67,6 +65,11 @@ class LossTerm:
     def at(self, some: slice) -> LossTerm:
         """Return the part of some rows, of a loss without kinks."""
         return LossTerm(self.loss, self.y[some], self.share[some], np.zeros_like(self.y[some]))
+
+    @cached_property
+    def least(self) -> float:
+        """Return the least objective that gaps are compared with."""
+        return _LEAST * abs(self._value_at_zero()) + 1e-300
 
     def _value_at_zero(self) -> float:
         """Return about the mean loss at zero margins: that of some rows, evenly spaced."""

@@ -37,16 +37,25 @@ class MovingPoint:
         return float((G * (W - self.W)).sum() + (slopes_b * db).sum()) + self.psi.value(W) - self.psi.value(self.W)
 
     def _search(self, W: np.ndarray, db: np.ndarray, dP: np.ndarray, descent: float, shortest: float) -> float:
-        """Move towards W, half of the way after each failure; return the share of the way, 0 if all have failed.
+        """Move towards W, less of the way after each failure; return the share of the way, 0 if all have failed.
 
         The objective must fall by a hundredth of ``descent`` times that share.
         """
         length = 1.0
         while length > shortest:
             at = W if length == 1.0 else self.W + length * (W - self.W)
-            f = self._objective(self.P + length * dP, at)
+            b, P = self._settled(self.b + length * db, self.P + length * dP)
+            f = self._objective(P, at)
             if f <= self.f + 1e-2 * length * descent + 1e-15 * abs(self.f):
-                self.W, self.b, self.P, self.f = at, self.b + length * db, self.P + length * dP, f
+                self.W, self.b, self.P, self.f = at, b, P, f
                 return length
-            length *= 0.5
+            length *= self._shortened(length * descent, f)
         return 0.0
+
+    def _shortened(self, descent: float, f: float) -> float:
+        """Return the factor by which a step is made shorter that led to f, where its slope promised ``descent``."""
+        return 0.5
+
+    def _settled(self, b: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the intercepts and margins at which weights are tried, from those of a step."""
+        return b, P

@@ -143,7 +143,7 @@ class Restricted(MovingPoint):
         if newton is None:
             return False
         newton.psi, before = self.psi, newton.steps
-        newton.place(self.W, self.b, self.P)
+        newton.start(self.W, self.b, self.P)
         reached = newton.solve(tol)
         self.W, self.b, self.P, self.f = newton.W, newton.b, newton.P, newton.f
         self.steps += newton.steps - before

@@ -9,7 +9,13 @@ import numpy as np
 
 from ..data import row_sums
 from ..data.rows import Matrix
-from .group_descent import correct_by_secant, shrink_pairs
+from .group_descent import (
+    centred_squares,
+    correct_by_secant,
+    put_centred,
+    scale_pairs,
+    shrink_pairs,
+)
 from .row_pairs import pairs_of_rows
 
 _BLOCK = 4096
@@ -114,8 +120,8 @@ def effective(h: np.ndarray) -> float:
     return float(h.sum() ** 2 / np.square(h).sum())
 
 
-def shrunk(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: np.ndarray | None) -> np.ndarray:
-    """Return the second derivatives in all rows, as estimated from those of a sample.
+def shrink(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: np.ndarray | None) -> None:
+    """Turn the second derivatives in a sample into an estimate of those in all rows, in place.
 
     Where columns have no correlation, that in so many ``rows`` has a mean square of 1 / rows.  What exceeds this is
     common to the sample and to all rows, ``of`` of them.  So the best multiple of a correlation in the sample is
@@ -127,17 +133,14 @@ def shrunk(A: np.ndarray, groups: np.ndarray, rows: float, of: float, squares: n
     if squares is not None:
         own = np.einsum("ii->i", A)[:-1]
         scale = np.sqrt(np.divide(squares, own, out=np.zeros_like(own), where=own > 0.0))
-        A[:-1] *= scale[:, None]
-        A[:, :-1] *= scale
+        scale_pairs(A, np.append(scale, 1.0))
         own[:] = squares
-    S, k = centred(A), len(groups)
-    own = np.einsum("ii->i", S)
-    inverse = np.divide(1.0, own, out=np.zeros(k), where=own > 0.0)
+    own = np.einsum("ii->i", A)[:-1] - np.square(A[-1, :-1]) / A[-1, -1]
+    inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0.0)
     count = np.count_nonzero(inverse)
-    squared = float(inverse @ np.square(S) @ inverse) - count
+    squared = centred_squares(A, inverse) - count
     signal = max(squared / max(count * (count - 1.0), 1.0) - 1.0 / rows, 0.0)
-    shrink_pairs(S, groups, (signal + 1.0 / of) / (signal + 1.0 / rows))
-    return with_intercept(S, A[-1, :-1], float(A[-1, -1]))
+    shrink_pairs(A, groups, (signal + 1.0 / of) / (signal + 1.0 / rows))
 
 
 def learn_bend(A: np.ndarray, move: np.ndarray, change: np.ndarray, least: float) -> None:
@@ -153,15 +156,6 @@ def learn_bend(A: np.ndarray, move: np.ndarray, change: np.ndarray, least: float
 
 def centred(A: np.ndarray) -> np.ndarray:
     """Return the matrix of the columns, after the intercept, the last row and column, is eliminated."""
-    mean = A[-1, :-1]
-    return A[:-1, :-1] - np.outer(mean / A[-1, -1], mean)
-
-
-def with_intercept(S: np.ndarray, mean: np.ndarray, total: float) -> np.ndarray:
-    """Return the matrix of which S is left after the intercept is eliminated; its last column is mean and total."""
-    k = len(S)
-    A = np.empty((k + 1, k + 1))
-    np.add(S, np.outer(mean / total, mean), out=A[:k, :k])
-    A[k, :k] = A[:k, k] = mean
-    A[k, k] = total
-    return A
+    S = np.empty((len(A) - 1, len(A) - 1))
+    put_centred(A, S, 0)
+    return S

@@ -29,6 +29,7 @@ COMPILED = (
     "solver/block_descent.py",
     "solver/group_descent.py",
     "solver/row_pairs.py",
+    "solver/best_intercept.py",
     "solver/corrected.py",
     "solver/small.py",
     "conversions/reservoir.py",
