@@ -20,7 +20,6 @@ from ..jit.lanes import (
     FOUR,
     TWO,
     any_lane,
-    compress_store,
     count_lanes,
     lane,
     lane_indices,
@@ -36,7 +35,8 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd import FIVE, THREE, tail_scratch
+from ..jit.packing import compress_store
+from ..jit.simd import tail_scratch, widest_block
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
@@ -79,14 +79,29 @@ class Schedule(NamedTuple):
     level: np.ndarray
 
 
+class LineLayout(Layout):
+    """The memory layout of FOBOS: lines of 2, 4 or 8 numbers per feature for one model with the elastic net.
+
+    No such line is in two lines of the cache.  Numbers that no sum needs stay zero.
+    """
+
+    __slots__ = ()
+
+    def stride(self, problem: Problem) -> int:
+        numbers = super().stride(problem)
+        in_lines = problem.width == 1 and type(problem.penalty) is ElasticNet
+        return 1 << (numbers - 1).bit_length() if in_lines else numbers
+
+
 class Learn:
     """The dispatcher of the kernels: ``learn_simd`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
         is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
         if is_line and type(method.penalty) is ElasticNet:
-            size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
-            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(FOUR, rows))
+            sums = n_sums(method.watch)
+            line, wide = (TWO, FOUR, FOUR, EIGHT)[sums], widest_block() if sums == 3 else FOUR
+            learn_simd(rows, order, schedule, method, state, line, wide, *tail_scratch(wide, rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -125,7 +140,7 @@ class FOBOS(NamedTuple):
 
     l2_in: str = "prox"
 
-    layout = Layout(shared=1, lane=1, bias=1, clock=0)
+    layout = LineLayout(shared=1, lane=1, bias=1, clock=0)
     columns = COLUMNS
     uses_steps = True
     keeps_recent_features = True
@@ -163,7 +178,7 @@ class FOBOS(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        settle_block(problem, state, block, t)
+        settle_block(self.layout, problem, state, block, t)
 
     def tracking_form(self, problem: Problem) -> Any:
         """Return the form of the optimizer that computes the Bregman difference of each step."""
@@ -183,7 +198,8 @@ class FOBOS(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
-        read(features, *block.table[t - block.start, [COL_B, COL_P]], problem.settling, state, out)
+        B, P = block.table[t - block.start, [COL_B, COL_P]]
+        read(features, B, P, self.layout.stride(problem), problem.settling, state, out)
         return self.layout.answer(problem, state, out)
 
 
@@ -200,9 +216,9 @@ def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndar
     return decay
 
 
-def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
+def settle_block(layout: Layout, problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-    settle(block.table, block.grid, t - block.start, problem.settling, state)
+    settle(block.table, block.grid, t - block.start, layout.stride(problem), problem.settling, state)
     block.table[0] = 0.0, 0.0, 0.0, 1.0
     block.start, block.gridded, block.full = t, 0, False
 
@@ -359,28 +375,27 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def read(features, B, P, method, state, out):
+def read(features, B, P, stride, method, state, out):
     """Write the iterate at these features into ``out``: P S(v, lam pen (B - B at the last touch))."""
-    _, reg, lanes, watch, lams = method
-    m, one = U(n_float64(lanes)), U(1)
-    stride, lam = V + (one + U(n_sums(watch)) + U(spare_fields(watch))) * m, load(lanes, lams, U(0))
+    _, reg, lanes, _, lams = method
+    step, lam = U(stride), load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
-        at = j * stride
+        at = j * step
         idle = lam * (feature_weight(reg, j) * (B - state.cell[at + LAST_B]))
         store_float64(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + V), idle))
 
 
 @kernel
-def settle(table, grid, steps, method, state):
+def settle(table, grid, steps, stride, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
-    stride, r = V + (one + sums + U(spare_fields(watch))) * m, U(steps)
+    step, r = U(stride), U(steps)
     B, P, lam = table[r, COL_B], table[r, COL_P], load(lanes, lams, U(0))
-    for j in range(U(cell.size) // stride):
-        at, pen = j * stride, feature_weight(reg, j)
+    for j in range(U(cell.size) // step):
+        at, pen = j * step, feature_weight(reg, j)
         now, last = load(lanes, cell, at + V), cell[at + LAST_B]
         if (sums > 0) & (r > 0) & any_lane(now != 0.0):  # as in ``learn``, and those that are alive
             shrink, f = lam * pen * shrink_rate(reg, now), at + V + m
