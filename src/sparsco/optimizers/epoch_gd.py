@@ -154,7 +154,7 @@ class EpochGD(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, start a new block and, at an epoch's end, an epoch."""
-        fobos.settle_block(self.layout, _own(problem), state, block, t)
+        fobos.settle_block(_own(problem), state, block, t)
         if ends_epoch(self, state, t):
             begin_epoch(self.layout, problem, state, t)
 

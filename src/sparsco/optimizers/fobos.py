@@ -44,7 +44,7 @@ from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
 from ..problem.fading import growth
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
 from .fobos_groups import group_form
-from .fobos_simd import learn_simd
+from .fobos_simd import learn_simd, settle_simd
 from .running_sums import add_gradient, add_intercept
 from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, COLUMNS, until_death, update_grid
 
@@ -93,14 +93,23 @@ class LineLayout(Layout):
         return 1 << (numbers - 1).bit_length() if in_lines else numbers
 
 
+def has_lines(method: Any) -> bool:
+    """Return whether cells are lines, and kernels those of ``fobos_simd``."""
+    return width(method.lanes) == 1 and type(method.penalty) is ElasticNet and not spare_fields(method.watch)
+
+
+def shape_of_lines(method: Any) -> tuple[Any, Any]:
+    """Return the numbers in a line, and the features in a block, of these kernels."""
+    sums = n_sums(method.watch)
+    return (TWO, FOUR, FOUR, EIGHT)[sums], widest_block() if sums == 3 else FOUR
+
+
 class Learn:
     """The dispatcher of the kernels: ``learn_simd`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
-        if is_line and type(method.penalty) is ElasticNet:
-            sums = n_sums(method.watch)
-            line, wide = (TWO, FOUR, FOUR, EIGHT)[sums], widest_block() if sums == 3 else FOUR
+        if has_lines(method):
+            line, wide = shape_of_lines(method)
             learn_simd(rows, order, schedule, method, state, line, wide, *tail_scratch(wide, rows))
         else:
             learn(rows, order, schedule, method, state)
@@ -178,7 +187,7 @@ class FOBOS(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-        settle_block(self.layout, problem, state, block, t)
+        settle_block(problem, state, block, t)
 
     def tracking_form(self, problem: Problem) -> Any:
         """Return the form of the optimizer that computes the Bregman difference of each step."""
@@ -216,9 +225,14 @@ def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndar
     return decay
 
 
-def settle_block(layout: Layout, problem: Problem, state: State, block: Block, t: int) -> None:
+def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-    settle(block.table, block.grid, t - block.start, layout.stride(problem), problem.settling, state)
+    method, steps = problem.settling, t - block.start
+    if has_lines(method):
+        line, wide = shape_of_lines(method)
+        settle_simd(block.table, block.grid, steps, method, state, line, wide, np.empty(width(wide), np.uint32))
+    else:
+        settle(block.table, block.grid, steps, method, state)
     block.table[0] = 0.0, 0.0, 0.0, 1.0
     block.start, block.gridded, block.full = t, 0, False
 
@@ -387,15 +401,15 @@ def read(features, B, P, stride, method, state, out):
 
 
 @kernel
-def settle(table, grid, steps, stride, method, state):
+def settle(table, grid, steps, method, state):
     """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell."""
     _, reg, lanes, watch, lams = method
     cell = state.cell
     m, sums, one = U(n_float64(lanes)), U(n_sums(watch)), U(1)
-    step, r = U(stride), U(steps)
+    stride, r = V + (one + sums + U(spare_fields(watch))) * m, U(steps)
     B, P, lam = table[r, COL_B], table[r, COL_P], load(lanes, lams, U(0))
-    for j in range(U(cell.size) // step):
-        at, pen = j * step, feature_weight(reg, j)
+    for j in range(U(cell.size) // stride):
+        at, pen = j * stride, feature_weight(reg, j)
         now, last = load(lanes, cell, at + V), cell[at + LAST_B]
         if (sums > 0) & (r > 0) & any_lane(now != 0.0):  # as in ``learn``, and those that are alive
             shrink, f = lam * pen * shrink_rate(reg, now), at + V + m

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..data.rows import rows_to_prefetch
 from ..jit.dispatch import U, kernel
 from ..jit.lanes import (
+    any_lane,
     count_lanes,
     lane_indices,
     load,
@@ -101,3 +102,31 @@ def learn_simd(rows, order, schedule, method, state, line, wide, tail, tail_x):
         add_intercept(watch, lanes, bias, one, omega[k] * b, og, curve)
         b = b - eta[k] * g
     bias[0] = b
+
+
+@kernel
+def settle_simd(table, grid, steps, method, state, line, wide, block):
+    """Close the sums after so many steps for every coordinate and write v = w, B = 0 into its cell.
+
+    ``block`` is scratch for the features of a block; those of the last one are repeated.  Cells with v = B = 0, most of
+    those of rare features, are not written.
+    """
+    _, reg, lanes, watch, lams = method
+    cell = state.cell
+    sums, size, lam, r, none = U(n_sums(watch)), U(width(wide)), lams[0], U(steps), U(0)
+    d, per_lam, zero = U(cell.size) // U(width(line)), 1.0 / maximum(1e-300, lam), 0.0 * lane_indices(wide)
+    B, SP, SPB, P = table[r, COL_B], table[r, COL_SP], table[r, COL_SPB], table[r, COL_P]
+    for first in range(none, d, size):
+        for f in range(size):
+            block[f] = minimum(first + f, d - U(1))
+        last, now = load_fields(wide, cell, block, block, none, True, line)[:2]
+        if any_lane((now != 0.0) | (last != 0.0)):
+            v, total = prox(reg, now, lam * (B - last)), zero
+            if (sums > 0) & (r > 0):
+                total = (abs(now) + lam * last) * SP - lam * SPB
+                died = (v == 0.0) & (now != 0.0)
+                if any_lane(died):
+                    death = where(died, abs(now) * per_lam + last, 0.5 * table[U(1), COL_B])
+                    total = where(died, lam * until_death(table, grid, float(r), death), total)
+                total = signed(maximum(total, 0.0), now)
+            update_fields(wide, cell, block, block, none, True, (zero, P * v), (total,), line)

@@ -116,7 +116,7 @@ class TruncatedGradient(NamedTuple):
 
     def settle(self, problem: Problem, state: State, block: Block, t: int) -> None:
         """Bring every coordinate and its sums up to date, and start a new block."""
-        fobos.settle_block(self.layout, self._own(problem), state, block, t)
+        fobos.settle_block(self._own(problem), state, block, t)
 
     def weights(self, problem: Problem, state: State, block: Block, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate after t examples."""
