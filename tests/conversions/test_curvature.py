@@ -69,7 +69,7 @@ def test_columns_that_were_left_out_wrongly_come_back_where_the_sample_has_all_r
     e = e._replace(n_window=10**12)
     full = choose(e, loss, reg, sample, True)
     few = np.array([0, 7, 20])
-    monkeypatch.setattr(metric, "_possible", lambda *_: few)
+    monkeypatch.setattr(metric, "_possible", lambda *_: (few, np.ones(40, bool)))
     lacking = choose(e, loss, reg, sample, True)
     assert set(np.flatnonzero(lacking.w)) <= {*few.tolist()} and lacking.name == full.name == "newton"
     c = loss.derivative(X @ lacking.w + lacking.b, y) / len(y)
@@ -89,7 +89,7 @@ def test_a_choice_stays_where_nothing_was_left_out_or_the_sample_lacks_rows(monk
     assert completed(full, e, loss, reg, sample, True) is full
     some = problem(loss, budget=10_000)[3]
     assert some.kappa < 1.0
-    monkeypatch.setattr(metric, "_possible", lambda *_: np.arange(2))
+    monkeypatch.setattr(metric, "_possible", lambda *_: (np.arange(2), np.ones(40, bool)))
     lacking = choose(e, loss, reg, some, True)
     assert completed(lacking, e, loss, reg, some, True) is lacking
     last = choose(e, loss, reg, sample, True)._replace(name="last")
@@ -236,9 +236,10 @@ def test_columns_that_the_guard_leaves_out_change_no_objective(loss, seed, monke
     taken, possible = [], metric._possible
     monkeypatch.setattr(metric, "_possible", lambda *args: taken.append(possible(*args)) or taken[-1])
     some = choose(e, loss, reg, sample, True)
-    monkeypatch.setattr(metric, "_possible", lambda e, *args: np.arange(e.w_bar.size))
+    monkeypatch.setattr(metric, "_possible", lambda e, *args: (np.arange(e.w_bar.size), np.ones(e.w_bar.size, bool)))
     everything = choose(e, loss, reg, sample, True)
-    assert taken[0].size < 0.25 * e.w_bar.size
+    ((columns, steep),) = taken
+    assert np.count_nonzero(steep) < len(columns) < 0.25 * e.w_bar.size
     assert some.name == everything.name == "newton"
     for name in ("last", "diagonal", "constant"):
         assert some.objectives[name] == pytest.approx(everything.objectives[name], rel=1e-9)

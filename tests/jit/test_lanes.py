@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from sparsco import losses
-from sparsco.jit import lane_instructions
 from sparsco.jit import lanes as vocabulary
 from sparsco.jit.dispatch import U, cast, kernel
 from sparsco.jit.lanes import (
@@ -21,15 +20,12 @@ from sparsco.jit.lanes import (
     WIDTHS,
     One,
     any_lane,
-    compress_store,
     copysign,
-    count_lanes,
     exp,
     floor,
     gather,
     gather_fields,
     lane,
-    lane_indices,
     lanes_for,
     load,
     load_row,
@@ -503,27 +499,3 @@ def test_float32_memory_is_refused():
 
     with pytest.raises(numba.TypingError):
         first.uncached(SINGLE[0](), np.zeros(4, np.float32))
-
-
-def _compressed(lanes, a, out, rest):
-    v = load(lanes, a, U(0))
-    compress_store(out, U(3), v, v > 0.0)
-    rest[0] = float(count_lanes(v > 0.0))
-    store(lanes, rest, U(1), lane_indices(lanes) + 5.0)
-
-
-@pytest.mark.parametrize("compresses", [False, True])
-@pytest.mark.parametrize("record", WIDTHS)
-def test_compressing_writes_the_lanes_in_question_and_no_further_than_all(record, compresses, monkeypatch):
-    monkeypatch.setattr(lane_instructions, "_COMPRESSES", compresses and lane_instructions._COMPRESSES)
-    compiled, m = kernel(_compressed).uncached, record.m
-    cases = [np.ones(m), -np.ones(m), *np.random.default_rng(0).normal(size=(6, m))]
-    for a in cases:
-        out, rest = np.full(m + 7, 7.0), np.zeros(m + 1)
-        plain, plain_rest = out.copy(), rest.copy()
-        compiled(record(), a, out, rest)
-        _compressed(record(), a, plain, plain_rest)
-        n = np.count_nonzero(a > 0.0)
-        assert rest[0] == n and _same(rest, plain_rest)
-        assert _same(out[: 3 + n], plain[: 3 + n]) and _same(out[3 : 3 + n], a[a > 0.0])
-        assert (out[3 + m :] == 7.0).all()

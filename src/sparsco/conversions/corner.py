@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..losses import derivative, value
+from ..solver.columns import some_by_column
+from ..util.blas import one_blas_thread
+from .reservoir import SampleRows
 
 _NEAR = 1e-3
 """A row is near a kink if its margin is that near to it, as a share of the mean size of margins and kinks.  A weight
@@ -108,3 +111,16 @@ def _snapped(faces: Faces, v: np.ndarray, near: float) -> np.ndarray:
     missing = (kinks[np.abs(gaps).argmin(0), np.arange(len(stay))] - X @ new)[stay]
     new[kept] += np.linalg.lstsq(A.T @ A, A.T @ missing, rcond=1e-12)[0]
     return new if faces.objective(new) <= faces.objective(v) else v
+
+
+def at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: float, fit_intercept: bool) -> Any:
+    """Return a model of no larger objective on R that may have fewer features."""
+    n, at = len(R.weights), np.flatnonzero(w)
+    X = some_by_column(R.indptr, R.indices, R.data, np.arange(n), at, w.size).dense()
+    columns = np.column_stack([X, np.ones((n, int(fit_intercept)))])
+    faces = Faces(columns, R.targets, R.weights, loss, np.append(pen[at], [0.0] * fit_intercept))
+    with one_blas_thread():
+        found = corner(faces, np.append(w[at], [b] * fit_intercept))
+    w = np.zeros_like(w)
+    w[at] = found[: at.size]
+    return w, float(found[-1]) if fit_intercept else b

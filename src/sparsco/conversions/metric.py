@@ -23,12 +23,11 @@ from ..offsets import margins_at
 from ..penalties import restricted, soft, strength
 from ..problem.pilot import best_intercept
 from ..problem.state import slices
-from ..solver.columns import by_column, some_by_column
+from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples, Tilt
 from ..solver.small import quickest
 from ..solver.smoothing import envelope, smooth
-from ..util.blas import one_blas_thread
-from .corner import Faces, corner
+from .corner import at_corner
 from .reservoir import Sample, SampleRows
 
 Intercept = TypeVar("Intercept")
@@ -110,11 +109,11 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
         local = _local(evidence, loss, penalty, sample)
         terms = _judge(evidence, loss, sample, local)
-        columns = _possible(evidence, loss, penalty, local, sample.kappa)
+        columns, steep = _possible(evidence, loss, penalty, local, sample.kappa)
         place = places(columns, evidence.w_bar.size)
         kept = Sample(*(in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
-        choice = _chosen(*args, local.at(columns), terms.at(columns))
+        choice = _chosen(*args, local.at(columns), terms.at(columns), np.flatnonzero(steep[columns]))
     w = np.zeros_like(evidence.w_bar)
     w[columns] = choice.w
     return choice._replace(w=w)
@@ -137,30 +136,27 @@ _STEEP, _STEEP_OF_ALL, _STEEP_BY_JUMPS = 0.9, 0.5, 0.2
 The second one is for samples of all rows, whose optimum is sought from far.  Slopes of a loss with kinks jump."""
 
 
-def _slopes_at_zero(e: Evidence[float], some: slice) -> np.ndarray:
-    """Return the slopes of the loss in the diagonal model where each of these weights is zero."""
-    return e.g_bar[some] - 2.0 * e.curvatures[some] * e.w_bar[some]
+def _possible(
+    e: Evidence[float], loss: Any, penalty: Any, local: _Local, kappa: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns that can be nonzero in a candidate, and for each of d columns whether newton's can be.
 
-
-def _possible(e: Evidence[float], loss: Any, penalty: Any, local: _Local, kappa: float) -> np.ndarray:
-    """Return the columns that can be nonzero in a candidate.
-
-    A weight that is zero in the last iterate needs a slope near its penalty.  The slope is taken where the weight is
-    zero if one step is made from w_bar.  In several steps others move far, so each nonzero weight of w_bar takes part,
-    and so it does where the average is a candidate.
+    Those of the last iterate belong to the first.  Newton's need a slope near their penalty.  The slope is taken where
+    the weight is zero if one step is made from w_bar.  In several steps others move far, so each nonzero weight of
+    w_bar takes part, and so it does where the average is a candidate.
     """
     share = _STEEP_BY_JUMPS if not loss.curved else _STEEP if kappa < 1.0 else _STEEP_OF_ALL
-    keeps_average, found = penalty.rho > 0.0 or not loss.curved or kappa >= _MOST, np.empty(e.w_bar.size, bool)
+    keeps_average, steep = penalty.rho > 0.0 or not loss.curved or kappa >= _MOST, np.empty(e.w_bar.size, bool)
     for some in slices(e.w_bar.size):
         w, g = e.w_bar[some], local.g[some]
         least = share * penalty.lam * restricted(penalty, some).feature_weights(w.size)
         if keeps_average:
-            steep = (w != 0.0) | ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g) <= least)
+            steep[some] = (w != 0.0) | ~(np.abs(e.g_bar[some]) <= least) | ~(np.abs(g) <= least)
         else:
             bend = np.maximum(e.curvatures[some], local.H[some])
-            steep = ~(np.abs(_slopes_at_zero(e, some)) <= least) | ~(np.abs(g - bend * w) <= least)
-        found[some] = (e.w_last[some] != 0.0) | steep
-    return np.flatnonzero(found)
+            at_zero = e.g_bar[some] - 2.0 * e.curvatures[some] * w  # in the diagonal model
+            steep[some] = ~(np.abs(at_zero) <= least) | ~(np.abs(g - bend * w) <= least)
+    return np.flatnonzero(steep | (e.w_last != 0.0)), steep
 
 
 def in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
@@ -179,8 +175,12 @@ def _chosen(
     fit_intercept: bool,
     local: _Local,
     judge: _Judge,
+    steep: np.ndarray,
 ) -> Choice[float]:
-    """Return the guard's choice in columns that have been restricted already; other weights of w_bar become zero."""
+    """Return the guard's choice in columns that have been restricted already; other weights of w_bar become zero.
+
+    ``steep`` are those columns that newton's candidate is found in.
+    """
     e, args = evidence, (evidence, loss, penalty, sample, fit_intercept)
     models, objectives = {"last": (e.w_last, e.b_last)}, {}
     averaged = penalty.rho > 0.0
@@ -204,7 +204,7 @@ def _chosen(
     if averaged and loss.curved:
         objectives["average"] += doubt("average", "diagonal")
     if loss.curved:
-        models["newton"] = newton(*args, local)
+        models["newton"] = _newton_in(steep, *args, local)
         rival = min(objectives, key=objectives.__getitem__)
         objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
     elif smooth(loss) is not None:
@@ -396,6 +396,17 @@ def newton(
     return solver.solve_for(pen, D + penalty.rho, _SEVERAL_STEPS if kappa >= _MOST else _ONE_STEP)
 
 
+def _newton_in(
+    columns: np.ndarray, e: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
+) -> tuple[np.ndarray, float]:
+    """Return newton's candidate in some columns, with zeros in the others."""
+    R = in_columns(sample.R, places(columns, e.w_bar.size))
+    own = e.at(columns), loss, restricted(penalty, columns), sample._replace(R=R), fit_intercept, local.at(columns)
+    w = np.zeros_like(e.w_bar)
+    w[columns], b = newton(*own)
+    return w, b
+
+
 WIDTHS = (0.3, 0.1, *(0.03,) * 18)
 """The widths of the parabolas at the kinks of a loss, one after the other."""
 HELD = 0.03
@@ -450,21 +461,8 @@ def smoothed(
     best = _best(stages)
     w, b = best.w, best.b
     if not ridge.any() and 0 < best.features <= _FEW and n * best.features <= _CELLS:
-        w, b = _at_corner(R, loss, pen, w, b, fit_intercept)
+        w, b = at_corner(R, loss, pen, w, b, fit_intercept)
     return np.where(np.diff(X.first) > 0, w, e.w_last), b
-
-
-def _at_corner(R: SampleRows, loss: Any, pen: np.ndarray, w: np.ndarray, b: float, fit_intercept: bool) -> Any:
-    """Return a model of no larger objective on R that may have fewer features."""
-    n, at = len(R.weights), np.flatnonzero(w)
-    X = some_by_column(R.indptr, R.indices, R.data, np.arange(n), at, w.size).dense()
-    columns = np.column_stack([X, np.ones((n, int(fit_intercept)))])
-    faces = Faces(columns, R.targets, R.weights, loss, np.append(pen[at], [0.0] * fit_intercept))
-    with one_blas_thread():
-        found = corner(faces, np.append(w[at], [b] * fit_intercept))
-    w = np.zeros_like(w)
-    w[at] = found[: at.size]
-    return w, float(found[-1]) if fit_intercept else b
 
 
 def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> tuple[Any, Any]:

@@ -20,7 +20,9 @@ from .resolving import MANY_FEATURES, Warn
 
 
 def _sum_after(total: float, more: np.ndarray) -> float:
-    """Return the total plus these numbers, added one after the other, whatever the cut."""
+    """Return the total plus these numbers, added one after the other, whatever the cut; whole numbers count at once."""
+    if total % 1.0 == 0.0 and np.all(more == 1.0):
+        return total + len(more)
     parts = np.empty(len(more) + 1)
     parts[0], parts[1:] = total, more
     return float(np.add.accumulate(parts, out=parts)[-1])

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numba.core.typing import signature
@@ -25,7 +25,6 @@ from .lane_values import (
     WIDTHS,
     One,
     any_lane,
-    compress_store,
     copysign,
     count_lanes,
     exp,
@@ -241,36 +240,6 @@ def _emit_count_lanes(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     return builder.trunc(bits, word) if bits.type.width > 64 else builder.zext(bits, word)
 
 
-def _type_compress_store(array: Any, at: Any, value: Any, mask: Any) -> Any:
-    is_double = value == types.float64 or (isinstance(value, Vec) and not _is_single(value))
-    if is_double and _is_memory(array, value) and isinstance(mask, Mask | types.Boolean):
-        return signature(types.none, array, types.uint64, value, mask)
-
-
-_COMPRESSES = binding.get_host_cpu_features().get("avx512vl", False) and binding.llvm_version_info >= (19,)
-"""Whether the machine compresses lanes in one instruction and LLVM has a name for it; that of numba 0.61 has none."""
-
-
-def _emit_compress_store(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-    array, at, value, mask = values
-    start = builder.gep(context.make_array(sig.args[0])(context, builder, array).data, [at])
-    if not isinstance(sig.args[2], Vec):
-        builder.store(value, start)
-        return context.get_dummy_value()
-    size = min(sig.args[2].m, 8 if _COMPRESSES else 1)
-    for k in range(0, sig.args[2].m, size):  # the next piece overwrites the lanes that are left out
-        piece, here = (shuffled(builder, each, each, range(k, k + size)) for each in (value, mask))
-        if size > 1:
-            kind = ir.FunctionType(piece.type, [piece.type, here.type, piece.type])
-            name = f"llvm.experimental.vector.compress.v{size}f64"
-            function = get_or_insert_function(builder.module, kind, name)
-            piece = builder.call(function, [piece, here, ir.Constant(piece.type, ir.Undefined)])
-        builder.store(piece, builder.bitcast(start, piece.type.as_pointer()), align=8)
-        found = _emit_count_lanes(context, builder, signature(types.uint64, Mask(size, 64)), [here])
-        start = builder.gep(start, [found])
-    return context.get_dummy_value()
-
-
 def _type_lane_indices(lanes: Any) -> Any:
     kind = _value_type(lanes)
     return signature(kind, lanes) if kind and not _is_single(kind) else None
@@ -282,7 +251,6 @@ def _emit_lane_indices(context: Any, builder: Any, sig: Any, values: Any) -> Any
 
 
 register(count_lanes, _type_count_lanes, _emit_count_lanes)
-register(compress_store, _type_compress_store, _emit_compress_store)
 register(lane_indices, _type_lane_indices, _emit_lane_indices)
 register(where, _type_where, lambda context, builder, sig, values: builder.select(*values))
 register(any_lane, _type_any_lane, _emit_any_lane)

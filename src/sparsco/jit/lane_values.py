@@ -236,14 +236,6 @@ def count_lanes(mask: Any) -> Any:
     return np.uint64(np.count_nonzero(mask))
 
 
-def compress_store(array: np.ndarray, at: Any, value: Any, mask: Any) -> None:
-    """Write the lanes in which the condition holds to ``array[at:]``, one after the other.
-
-    The array must have room for all lanes, since the numbers after the written ones may be overwritten.
-    """
-    array[at : at + count_lanes(mask)] = np.atleast_1d(value)[np.atleast_1d(mask)]
-
-
 def lane_indices(lanes: Any) -> Any:
     """Return 0, 1, 2, ..., lane by lane."""
     return np.arange(type(lanes).m, dtype=np.float64) if type(lanes).m > 1 else 0.0

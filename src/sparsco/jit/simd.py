@@ -2,16 +2,16 @@
 
 ``block`` is FOUR or EIGHT.  ``load_fields`` reads the lines of a block and returns eight vectors; the k-th holds number
 k of all of its features.  ``load_low`` and ``load_high`` read one half of each line.  ``store_fields`` writes lines
-back.  The work in between is then done on all features of a block at once.  Every function reads its row entries at
-``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last, incomplete block, which the caller pads.
-``line`` gives the numbers in a line; missing numbers of a shorter line read as zero.  A block of eight has lines of
-eight numbers.
+back, and ``update_fields`` adds to them.  The work in between is then done on all features of a block at once.  Every
+function reads its row entries at ``array[p:]``, or from ``tail`` where ``in_tail`` holds.  That is a row's last,
+incomplete block, which the caller pads.  ``line`` gives the numbers in a line, 2, 4 or 8; missing numbers of a shorter
+line read as zero.  A block of eight has lines of eight numbers.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -24,21 +24,6 @@ from .lanes import EIGHT, FOUR, Vec, emit_prefetch, lane, minimum, register, shu
 
 LINE = 8
 """The largest number of numbers per feature: 64 bytes."""
-
-
-class Three(NamedTuple):
-    """A line of three numbers."""
-
-    m = 3
-
-
-class Five(NamedTuple):
-    """A line of five numbers."""
-
-    m = 5
-
-
-THREE, FIVE = Three(), Five()
 
 
 @functools.cache
@@ -84,6 +69,28 @@ def store_fields(
     """Write the eight fields of the features of a block; fields that the line lacks are skipped."""
     n = width(line)
     cell.reshape(-1, n)[tail if in_tail else indices[p : p + width(block)]] = np.stack(values[:n], axis=1)
+
+
+def update_fields(
+    block: Any,
+    cell: np.ndarray,
+    indices: np.ndarray,
+    tail: np.ndarray,
+    p: Any,
+    in_tail: Any,
+    values: Any,
+    more: Any,
+    line: Any = EIGHT,
+) -> None:
+    """Write ``values`` to the first fields of the features of a block, and add ``more`` to the fields after them.
+
+    Fields that the line lacks are skipped.  All lines are read before one is written: of copies, one counts.
+    """
+    n, first = width(line), len(values)
+    places = tail if in_tail else indices[p : p + width(block)]
+    fields = np.stack([*values, *more][:n], axis=1)
+    fields[:, first:] += cell.reshape(-1, n)[places, first : fields.shape[1]]
+    cell.reshape(-1, n)[places, : fields.shape[1]] = fields
 
 
 def prefetch_lines(block: Any, cell: np.ndarray, indices: np.ndarray, p: Any, line: Any = EIGHT) -> None:
@@ -159,14 +166,6 @@ def _lane(k: int) -> Any:
     return ir.Constant(ir.IntType(32), k)
 
 
-def _collect(context: Any, builder: Any, places: list[Any]) -> Any:
-    """Return four numbers loaded from four pointers."""
-    out = ir.Constant(context.get_value_type(Vec(4)), ir.Undefined)
-    for k, place in enumerate(places):
-        out = builder.insert_element(out, builder.load(place), _lane(k))
-    return out
-
-
 def _piece(builder: Any, line: Any, field: int, kind: Any = _PAIR) -> Any:
     return builder.bitcast(builder.gep(line, [ir.Constant(_WORD, field)]), kind.as_pointer())
 
@@ -237,13 +236,11 @@ def _load_four(context: Any, builder: Any, lines: list[Any], n: int) -> list[Any
     away from four times the first and four times the second field: half the shuffles of a transposed 4 x 4 block.
     """
     out, zero = [], ir.Constant(context.get_value_type(Vec(4)), [0.0] * 4)
-    for field in range(0, n - 1, 2):
+    for field in range(0, n, 2):
         pieces = [builder.load(_piece(builder, line, field), align=8) for line in lines]
         even = shuffled(builder, pieces[0], pieces[2], (0, 1, 2, 3))
         odd = shuffled(builder, pieces[1], pieces[3], (0, 1, 2, 3))
         out += [shuffled(builder, even, odd, _FIRST), shuffled(builder, even, odd, _SECOND)]
-    if n % 2:
-        out.append(_collect(context, builder, [builder.gep(line, [ir.Constant(_WORD, n - 1)]) for line in lines]))
     return out + [zero] * (LINE - n)
 
 
@@ -256,30 +253,49 @@ def _type_store_fields(
 def _emit_store_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
     n = _numbers(sig, 7)
     lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 2), n)
-    fields = [builder.extract_value(values[6], k) for k in range(n)]
-    (_store_eight if _size(sig) == 8 else _store_four)(builder, lines, fields)
+    for place, piece, _ in _pieces(builder, lines, [builder.extract_value(values[6], k) for k in range(n)]):
+        builder.store(piece, place, align=8)
     return context.get_dummy_value()
 
 
-def _store_eight(builder: Any, lines: list[Any], fields: list[Any]) -> None:
-    for line, row in zip(lines, _transposed(builder, fields), strict=True):
-        builder.store(row, _piece(builder, line, 0, row.type), align=8)
+def _type_update_fields(
+    block: Any, cell: Any, indices: Any, tail: Any, p: Any, in_tail: Any, values: Any, more: Any, *line: Any
+) -> Any:
+    return signature(types.none, block, cell, indices, tail, types.uint64, types.boolean, values, more, *line)
 
 
-def _store_four(builder: Any, lines: list[Any], fields: list[Any]) -> None:
-    n = len(fields)
-    if n % 2:
-        for k, line in enumerate(lines):
-            builder.store(builder.extract_element(fields[-1], _lane(k)), builder.gep(line, [ir.Constant(_WORD, n - 1)]))
-    pairs = []  # two fields of features 0 and 2, and of 1 and 3
-    for field in range(0, n - 1, 2):
+def _emit_update_fields(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+    n, first = _numbers(sig, 8), len(sig.args[6])
+    lines = _lines(context, builder, sig, values, _row_entries(context, builder, sig, values, 2), n)
+    fields = [builder.extract_value(values[6], k) for k in range(first)]
+    fields += [builder.extract_value(values[7], k) for k in range(len(sig.args[7]))]
+    zero = ir.Constant(fields[0].type, [0.0] * _size(sig))
+    found = []
+    for place, piece, field in _pieces(builder, lines, (fields + [zero] * n)[:n]):
+        is_added = [field + k >= first for k in range(piece.type.count)]
+        total = builder.fadd(piece, builder.load(place, align=8))
+        mask = ir.Constant(ir.VectorType(ir.IntType(1), len(is_added)), is_added)
+        found.append((place, builder.select(mask, total, piece)))
+    for place, piece in found:
+        builder.store(piece, place, align=8)
+    return context.get_dummy_value()
+
+
+def _pieces(builder: Any, lines: list[Any], fields: list[Any]) -> list[tuple[Any, Any, int]]:
+    """Return the lines of fields in pieces: a pointer, the piece, and the number of its first field."""
+    if len(lines) == 8:
+        rows = _transposed(builder, fields)
+        return [(_piece(builder, line, 0, row.type), row, 0) for line, row in zip(lines, rows, strict=True)]
+    pairs, out = [], []  # two fields of features 0 and 2, and of 1 and 3
+    for field in range(0, len(fields), 2):
         pairs.append([shuffled(builder, fields[field], fields[field + 1], order) for order in (_FIRST, _SECOND)])
     for k, line in enumerate(lines):
         halves = (0, 1, 4, 5) if k < 2 else (2, 3, 6, 7)
-        for field in range(0, len(pairs), 2):  # four fields in one store, or the last two
+        for field in range(0, len(pairs), 2):  # four fields in one store, or two
             a, b = pairs[field][k % 2], pairs[min(field + 1, len(pairs) - 1)][k % 2]
             piece = shuffled(builder, a, b, halves if field + 1 < len(pairs) else halves[:2])
-            builder.store(piece, _piece(builder, line, 2 * field, piece.type), align=8)
+            out.append((_piece(builder, line, 2 * field, piece.type), piece, 2 * field))
+    return out
 
 
 def _type_prefetch_lines(block: Any, cell: Any, indices: Any, p: Any, *line: Any) -> Any:
@@ -291,8 +307,6 @@ def _emit_prefetch_lines(context: Any, builder: Any, sig: Any, values: Any) -> A
     n = _numbers(sig, 4)
     for line in _lines(context, builder, sig, values, builder.gep(indices, [values[3]]), n):
         emit_prefetch(builder, line, 2)
-        if LINE % n:  # it may go across two lines of the cache
-            emit_prefetch(builder, builder.gep(line, [ir.Constant(_WORD, n - 1)]), 2)
     return context.get_dummy_value()
 
 
@@ -301,4 +315,5 @@ register(load_fields, _type_load_fields, _emit_load_fields)
 register(load_low, _type_load_half, functools.partial(_emit_load_half, 0))
 register(load_high, _type_load_half, functools.partial(_emit_load_half, LINE // 2))
 register(store_fields, _type_store_fields, _emit_store_fields)
+register(update_fields, _type_update_fields, _emit_update_fields)
 register(prefetch_lines, _type_prefetch_lines, _emit_prefetch_lines)

@@ -20,7 +20,6 @@ from ..jit.lanes import (
     FOUR,
     TWO,
     any_lane,
-    compress_store,
     count_lanes,
     lane,
     lane_indices,
@@ -36,7 +35,8 @@ from ..jit.lanes import (
     where,
     width,
 )
-from ..jit.simd import FIVE, THREE, tail_scratch
+from ..jit.packing import compress_store
+from ..jit.simd import tail_scratch, widest_block
 from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
@@ -44,7 +44,7 @@ from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
 from ..problem.fading import growth
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
 from .fobos_groups import group_form
-from .fobos_simd import learn_simd
+from .fobos_simd import learn_simd, settle_simd
 from .running_sums import add_gradient, add_intercept
 from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, COLUMNS, until_death, update_grid
 
@@ -79,14 +79,38 @@ class Schedule(NamedTuple):
     level: np.ndarray
 
 
+class LineLayout(Layout):
+    """The memory layout of FOBOS: lines of 2, 4 or 8 numbers per feature for one model with the elastic net.
+
+    No such line is in two lines of the cache.  Numbers that no sum needs stay zero.
+    """
+
+    __slots__ = ()
+
+    def stride(self, problem: Problem) -> int:
+        numbers = super().stride(problem)
+        in_lines = problem.width == 1 and type(problem.penalty) is ElasticNet
+        return 1 << (numbers - 1).bit_length() if in_lines else numbers
+
+
+def has_lines(method: Any) -> bool:
+    """Return whether cells are lines, and kernels those of ``fobos_simd``."""
+    return width(method.lanes) == 1 and type(method.penalty) is ElasticNet and not spare_fields(method.watch)
+
+
+def shape_of_lines(method: Any) -> tuple[Any, Any]:
+    """Return the numbers in a line, and the features in a block, of these kernels."""
+    sums = n_sums(method.watch)
+    return (TWO, FOUR, FOUR, EIGHT)[sums], widest_block() if sums == 3 else FOUR
+
+
 class Learn:
     """The dispatcher of the kernels: ``learn_simd`` for one model with the elastic net, otherwise ``learn``."""
 
     def __call__(self, rows: Any, order: Any, schedule: Any, method: Any, state: Any) -> None:
-        is_line = width(method.lanes) == 1 and not spare_fields(method.watch)
-        if is_line and type(method.penalty) is ElasticNet:
-            size = (TWO, THREE, FOUR, FIVE)[n_sums(method.watch)]
-            learn_simd(rows, order, schedule, method, state, size, *tail_scratch(FOUR, rows))
+        if has_lines(method):
+            line, wide = shape_of_lines(method)
+            learn_simd(rows, order, schedule, method, state, line, wide, *tail_scratch(wide, rows))
         else:
             learn(rows, order, schedule, method, state)
 
@@ -125,7 +149,7 @@ class FOBOS(NamedTuple):
 
     l2_in: str = "prox"
 
-    layout = Layout(shared=1, lane=1, bias=1, clock=0)
+    layout = LineLayout(shared=1, lane=1, bias=1, clock=0)
     columns = COLUMNS
     uses_steps = True
     keeps_recent_features = True
@@ -183,7 +207,8 @@ class FOBOS(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the iterate at some features, by a compiled kernel; for many lanes."""
         out = np.empty(len(features) * problem.width)
-        read(features, *block.table[t - block.start, [COL_B, COL_P]], problem.settling, state, out)
+        B, P = block.table[t - block.start, [COL_B, COL_P]]
+        read(features, B, P, self.layout.stride(problem), problem.settling, state, out)
         return self.layout.answer(problem, state, out)
 
 
@@ -202,7 +227,12 @@ def gradient_decay(state: State, t: int, eta: np.ndarray, rho: float) -> np.ndar
 
 def settle_block(problem: Problem, state: State, block: Block, t: int) -> None:
     """Bring every coordinate and its sums up to date, and start a new block: P = 1, B = 0."""
-    settle(block.table, block.grid, t - block.start, problem.settling, state)
+    method, steps = problem.settling, t - block.start
+    if has_lines(method):
+        line, wide = shape_of_lines(method)
+        settle_simd(block.table, block.grid, steps, method, state, line, wide, np.empty(width(wide), np.uint32))
+    else:
+        settle(block.table, block.grid, steps, method, state)
     block.table[0] = 0.0, 0.0, 0.0, 1.0
     block.start, block.gridded, block.full = t, 0, False
 
@@ -359,14 +389,13 @@ def learn(rows, order, schedule, method, state):
 
 
 @kernel
-def read(features, B, P, method, state, out):
+def read(features, B, P, stride, method, state, out):
     """Write the iterate at these features into ``out``: P S(v, lam pen (B - B at the last touch))."""
-    _, reg, lanes, watch, lams = method
-    m, one = U(n_float64(lanes)), U(1)
-    stride, lam = V + (one + U(n_sums(watch)) + U(spare_fields(watch))) * m, load(lanes, lams, U(0))
+    _, reg, lanes, _, lams = method
+    step, lam = U(stride), load(lanes, lams, U(0))
     for k in range(features.size):
         j = U(features[k])
-        at = j * stride
+        at = j * step
         idle = lam * (feature_weight(reg, j) * (B - state.cell[at + LAST_B]))
         store_float64(lanes, out, U(k) * U(width(lanes)), P * prox(reg, load(lanes, state.cell, at + V), idle))
 

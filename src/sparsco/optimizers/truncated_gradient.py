@@ -72,12 +72,16 @@ class TruncatedGradient(NamedTuple):
     K: int = 1
     theta: float = math.inf
 
-    layout = Layout(shared=1, lane=1, bias=1, clock=1)
     columns = FOBOS.columns
     uses_steps = True
     supported_penalties = ("absolute", "separable", "grouped")
     starts_anywhere = True
     can_forget_features = True
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout of FOBOS; where large weights are left alone, one without lines."""
+        return (fobos.LineLayout if self.theta == math.inf else Layout)(shared=1, lane=1, bias=1, clock=1)
 
     @property
     def learn(self):

@@ -312,8 +312,9 @@ class Layout(NamedTuple):
 
     def cells_of(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Return views of the features' fields: shared (d, shared), lanes (d, lane + sums, width)."""
-        cell = state.cell.reshape(problem.d, self.stride(problem))
-        lanes = problem.unpacked(cell[:, self.shared :]).reshape(problem.d, self.lane + problem.sums, problem.width)
+        cell, n = state.cell.reshape(problem.d, self.stride(problem)), self.lane + problem.sums
+        own = cell[:, self.shared : self.shared + n * problem.n_float64]
+        lanes = problem.unpacked(own).reshape(problem.d, n, problem.width)
         return cell[:, : self.shared], lanes
 
     def bias_of(self, problem: Problem, state: State) -> np.ndarray:
