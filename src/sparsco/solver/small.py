@@ -85,6 +85,7 @@ def newton_steps(
     tolerance,
     steps,
     floor,
+    lower,
     moves_b,
     stays,
 ):
@@ -92,7 +93,8 @@ def newton_steps(
 
     w and p change in place.  G and ``mean`` are the second derivatives of a point whose curvatures have the sum
     ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``floor`` is the least
-    curvature of an example in the first step.  ``by_row`` (4, n) and ``by_column`` (2, d) are scratch, and so is A.
+    curvature of an example in the first step, and ``lower`` its factor from step to step.  ``by_row`` (4, n) and
+    ``by_column`` (2, d) are scratch, and so is A.
     """
     c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
     q, new = by_column[0], by_column[1]
@@ -137,7 +139,7 @@ def newton_steps(
                 break
             continue
         fall, f, damping, b = f - reached, reached, max(1.0, damping / 4.0), b + db
-        least *= LOWER
+        least *= lower
         for i in range(p.size):
             p[i] = trial[i]
         for j in range(w.size):
@@ -199,7 +201,7 @@ class SmallSolver(ElasticNetSolver):
             (some_pen, some_ridge), pen, ridge = (pen, ridge), np.full(self.X.d, np.inf), np.zeros(self.X.d)
             pen[chosen], ridge[chosen] = some_pen, some_ridge
         y, weights, loss, _ = self.examples
-        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness
+        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, LOWER
         self.b, self.total = newton_steps(
             self.D,
             y,
