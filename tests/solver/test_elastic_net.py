@@ -126,7 +126,7 @@ def test_steps_are_few_where_most_examples_are_far_from_their_target(monkeypatch
     solver, pen = ElasticNetSolver(columns_of(X), examples, np.ones(25)), np.full(25, 2e-5)
     monkeypatch.setattr(ElasticNetSolver, "_model_minimum", counted)
     w, b = solver.solve_for(pen, 0.0 * pen, Accuracy(1e-12, 60, 6, 1e-6))
-    assert violation(X, examples, w, b, pen, 0.0 * pen, True) < 1e-3 * pen[0] and steps[0] <= 20
+    assert violation(X, examples, w, b, pen, 0.0 * pen, True) < 1e-3 * pen[0] and steps[0] <= 25
 
 
 def test_a_start_elsewhere_ends_at_the_same_place():

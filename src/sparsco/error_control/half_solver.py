@@ -10,7 +10,7 @@ import numpy as np
 
 from ..losses import derivative
 from ..solver.columns import ByColumn, copied_columns, sum_by_column
-from ..solver.elastic_net import LEAST_CURVATURE, Accuracy, ElasticNetSolver, Examples
+from ..solver.elastic_net import Accuracy, ElasticNetSolver, Examples
 from ..util.blas import one_blas_thread
 
 _DENSE = 0.25
@@ -84,7 +84,7 @@ class HalfSolver(ElasticNetSolver):
             ahead = np.abs(self.slopes) > _COPIED * lam * self.design.units
             ahead[columns] = True
             self._copy(np.flatnonzero(ahead & (self.at < 0)))
-        chosen, self.floor = self.at[columns].astype(np.int64), LEAST_CURVATURE
+        chosen = self.at[columns].astype(np.int64)
         return self._newton(lam * self.units[chosen], np.zeros(len(chosen)), chosen, accuracy)
 
     def _copy(self, new: np.ndarray) -> None:

@@ -19,14 +19,15 @@ from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
 
-LEAST_CURVATURE, LOWER = 4e-3, 0.25
-"""The least curvature of an example, as a share of the loss's bound, in a first step, and its factor from step to step.
+LEAST_CURVATURE = 4e-3
+"""The least curvature of an example, as a share of the loss's bound.
 
-An example far from its target does not show how far the loss is flat.  Near the end it does, and a higher curvature
-would make steps too short.
+An example far from its target does not show how far the loss is flat.
 """
-_FIRST_TOLERANCE, _CLOSER = 1e-4, 1e-3
+ROUGH_TOLERANCE, _CLOSER = 1e-4, 1e-3
 """The least tolerance of the first round, which finds most columns, and its factor from round to round."""
+LOWER = 0.25
+"""The factor of the least curvature from step to step of closer rounds: near the end it would make steps too short."""
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
 _LAST_SWEEP = 0.05
@@ -83,6 +84,11 @@ class Accuracy(NamedTuple):
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
+def factor_of_floor(accuracy: Accuracy) -> float:
+    """Return the factor of the least curvature from step to step: below 1 only where solutions are close."""
+    return LOWER if accuracy.tolerance < ROUGH_TOLERANCE else 1.0
+
+
 class ElasticNetSolver:
     """Solutions of elastic nets on the same rows; ``solve`` starts at the solution before."""
 
@@ -99,8 +105,8 @@ class ElasticNetSolver:
         self.X, self.examples, self.units, self.intercept = X, examples, units, intercept
         self.tilt = Tilt(np.zeros(X.d), 0.0) if tilt is None else tilt
         self.n = max(X.n, 1)
-        self.g, self.floor = np.empty(X.d), LEAST_CURVATURE
-        """The gradient, and the least curvature of an example in the next step."""
+        self.g, self.floor, self.lower = np.empty(X.d), LEAST_CURVATURE, 1.0
+        """The gradient, the least curvature of an example in the next step, and its factor from step to step."""
         self._nothing: tuple[float, np.ndarray, np.ndarray] | None = None
         """Intercept, margins and gradient of the model without features, once they are known."""
         self._prepare()
@@ -151,9 +157,9 @@ class ElasticNetSolver:
 
     def solve_for(self, pen: np.ndarray, ridge: np.ndarray, accuracy: Accuracy) -> tuple[np.ndarray, float]:
         """Return the weights and the intercept of a penalty sum_j (pen_j |w_j| + ridge_j w_j^2 / 2)."""
-        chosen, now, self.floor = self._first_columns(pen), accuracy, LEAST_CURVATURE
+        chosen, now, self.floor, self.lower = self._first_columns(pen), accuracy, LEAST_CURVATURE, 1.0
         if accuracy.rounds > 1:
-            now = accuracy._replace(tolerance=max(accuracy.tolerance, _FIRST_TOLERANCE))
+            now = accuracy._replace(tolerance=max(accuracy.tolerance, ROUGH_TOLERANCE))
         for _ in range(accuracy.rounds):
             left = self._newton(pen[chosen], ridge[chosen], chosen, now)
             self._differentiate()
@@ -162,6 +168,7 @@ class ElasticNetSolver:
             if not wrong.any() and now.tolerance == accuracy.tolerance:
                 break
             now = now._replace(tolerance=max(accuracy.tolerance, _CLOSER * now.tolerance))
+            self.lower = factor_of_floor(now)
             wrong[left] = True
             chosen = np.flatnonzero(wrong)
         return self.w, self.b
@@ -178,7 +185,7 @@ class ElasticNetSolver:
             left_out = self.w - kept
             self.p = self.p.copy()
             add_columns(self.X.first, self.X.rows, self.X.x, -left_out, self.p)
-        self.w, self.floor = kept, LEAST_CURVATURE
+        self.w, self.floor, self.lower = kept, LEAST_CURVATURE, 1.0
         self._newton(np.zeros(len(chosen)), ridge * np.square(self.units[chosen]), chosen, accuracy)
         found = self.w, self.b
         self.w, self.b, self.p = before
@@ -234,7 +241,7 @@ class ElasticNetSolver:
                     break
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
-            self.floor *= LOWER
+            self.floor *= self.lower
             self.p, self.b = p, self.b + db
             self._accepted(fall, accuracy.tolerance * abs(f))
             stay = self._further_columns(chosen)

@@ -16,11 +16,11 @@ from .columns import ByColumn, dot
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
     LEAST_CURVATURE,
-    LOWER,
     REFIT,
     Accuracy,
     ElasticNetSolver,
     Examples,
+    factor_of_floor,
     has_many_entries,
     solver_of,
 )
@@ -201,7 +201,7 @@ class SmallSolver(ElasticNetSolver):
             (some_pen, some_ridge), pen, ridge = (pen, ridge), np.full(self.X.d, np.inf), np.zeros(self.X.d)
             pen[chosen], ridge[chosen] = some_pen, some_ridge
         y, weights, loss, _ = self.examples
-        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, LOWER
+        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, factor_of_floor(accuracy)
         self.b, self.total = newton_steps(
             self.D,
             y,
