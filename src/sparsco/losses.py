@@ -185,6 +185,7 @@ class Logistic(NamedTuple):
     classifies = True
     smoothness = 0.25
     curved = True
+    bends_everywhere = True
 
     def value(loss, p, y):  # noqa: N805
         z = y * p  # logaddexp computes the same in four times the time

@@ -126,6 +126,10 @@ class WithOffset(NamedTuple):
     def smoothness_is_bound(self) -> bool:
         return self.base.smoothness_is_bound
 
+    @property
+    def bends_everywhere(self) -> bool:
+        return self.base.bends_everywhere
+
     def value(loss, p, y):  # noqa: N805
         target, offset = _split(y)
         return value(loss.base, p + offset, target)

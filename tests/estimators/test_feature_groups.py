@@ -201,6 +201,7 @@ def test_columns_of_a_table_with_a_category_that_comes_late(here, shuffle):
     found = {names[j] for j in np.flatnonzero(model.coef_[0])}
     assert found == {"job=cook", "job=clerk", "job=smith", "age"}
     assert model.report_["groups"] == {"selected": 2, "of": 3}
+    assert json.loads(json.dumps(model.report_["groups"])) == model.report_["groups"]
     codes = model.report_["penalty"].groups
     assert len({int(codes[j]) for j in names if names[j].startswith("job=")}) == 1
 

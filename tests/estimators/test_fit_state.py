@@ -185,3 +185,13 @@ def test_a_path_that_is_looked_at_is_not_converted(monkeypatch):
     dir(path), repr(path)
     assert "SparsePath" in html and path.fit_state.model is None
     assert path.alpha_ in path.path_.alphas
+
+
+def test_a_training_state_of_another_layout_is_refused():
+    """A kernel would write beyond the end of its cells."""
+    model = SparseRegressor(**SIMPLE).partial_fit(X, X[:, 0])
+    run = model.fit_state.runs[0]
+    assert pickle.loads(pickle.dumps(model)).fit_state.runs[0].state.cell.size == run.state.cell.size
+    run.state = run.state._replace(cell=run.state.cell[:-1])
+    with pytest.raises(ValueError, match="another version of sparsco"):
+        pickle.loads(pickle.dumps(model))

@@ -88,3 +88,13 @@ def test_margins_far_from_the_targets_come_back(loss, far):
     _, moved, slopes, _ = with_best_intercept(LossTerm(loss, y, share, P), np.zeros(1), P)
     assert abs((share * slopes).sum()) <= 1e-12 * np.abs(share * slopes).sum()
     assert abs(np.median(moved)) < 10.0
+
+
+@pytest.mark.parametrize("y", [np.full(9, 1000.0), np.array([1000.0] * 8 + [1001.0]), np.array([1.0, 5000.0] * 6)])
+def test_an_intercept_whose_first_step_leads_beyond_all_numbers(y):
+    """The loss of counts grows exponentially, and steps from far above come back by one at a time."""
+    zeros, share = np.zeros((len(y), 1)), np.full((len(y), 1), 1.0 / len(y))
+    term = LossTerm(Poisson(), y[:, None], share, zeros)
+    found = with_best_intercept(term, np.zeros(1), zeros)
+    np.testing.assert_allclose(found.b, np.log(y.mean()), rtol=1e-9)
+    assert np.isfinite(found.slopes).all() and abs(float((share * found.slopes).sum())) < 1e-9 * y.mean()

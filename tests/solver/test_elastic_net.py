@@ -129,6 +129,19 @@ def test_steps_are_few_where_most_examples_are_far_from_their_target(monkeypatch
     assert violation(X, examples, w, b, pen, 0.0 * pen, True) < 1e-3 * pen[0] and steps[0] <= 25
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_margins_stay_those_of_the_weights_from_strength_to_strength(name):
+    """Margins are changed by quotients by curvatures, which must not become too small: outliers of Huber have none."""
+    X, examples = problem(name, n=300, d=40)
+    if name in ("squared", "huber", "smooth quantile", "smooth epsilon-insensitive"):
+        y = examples.y + 50.0 * (np.arange(300) % 7 == 0)
+        examples = examples._replace(y=y)
+    solver, none = ElasticNetSolver(columns_of(X), examples, np.ones(40)), np.zeros(40)
+    for lam in 0.1 * 0.4 ** np.arange(7):
+        w, b = solver.solve_for(np.full(40, lam), none, Accuracy(1e-11, 40, 6))
+        np.testing.assert_allclose(solver.p, X @ w + b + examples.offset, rtol=1e-9, atol=1e-8)
+
+
 def test_a_start_elsewhere_ends_at_the_same_place():
     X, examples = problem("logistic")
     found = ElasticNetSolver(columns_of(X), examples, np.ones(X.shape[1]))

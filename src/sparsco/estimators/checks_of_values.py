@@ -143,6 +143,11 @@ def loss_curvature(loss: Any) -> None:
         bend = curvature(loss, _P, at)
         must(bend >= 0.0, loss, "its curvature is negative somewhere.")
         must(not loss.curved or np.any(bend > 0.0), loss, "curved = True, but its curvature is 0 everywhere.")
+        must(
+            not loss.bends_everywhere or np.all(bend > 0.0),
+            loss,
+            "bends_everywhere = True, but its curvature is 0 somewhere: leave that out.",
+        )
         k = int(np.argmax(bend))
         must(
             not loss.smoothness_is_bound or np.all(bend <= loss.smoothness * (1.0 + 1e-12)),

@@ -141,8 +141,8 @@ def _groups(penalty: Any, w: np.ndarray) -> dict[str, Any]:
     """Return how many groups a penalty of groups has, and how many of them the weights w (d, models) select."""
     if not isinstance(penalty, GroupL1 | SparseGroup):
         return {}
-    chosen = np.bincount(penalty.groups[w.any(1)])  # groups are numbers from 0 on, and ``np.unique`` would sort them
-    return {"groups": {"selected": np.count_nonzero(chosen), "of": np.count_nonzero(np.bincount(penalty.groups))}}
+    chosen, every = (np.bincount(each) for each in (penalty.groups[w.any(1)], penalty.groups))  # faster than np.unique
+    return {"groups": {"selected": int(np.count_nonzero(chosen)), "of": int(np.count_nonzero(every))}}
 
 
 def _penalty_of(run: Run, choice: dict[str, Any] | None) -> Any:

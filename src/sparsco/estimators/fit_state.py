@@ -110,6 +110,9 @@ class FitState(LifeCycle, Restored):
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
+        for run in self.runs if self.long is None else [*self.runs, *self.long.runs]:
+            if run.state is not None:
+                run.optimizer.layout.check(run.problem, run.state)
 
     def _share_warnings(self) -> None:
         for run in self.runs:

@@ -48,6 +48,9 @@ class Loss(Contract, kind="loss"):
     smoothness_is_bound = default(
         "bool", True, "Whether no curvature exceeds smoothness; else optimizer='auto' is NFTRL."
     )
+    bends_everywhere = default(
+        "bool", False, "Whether the second derivative is bounded, and above zero at every margin."
+    )
     shifts = default(
         "bool", False, "Whether only p - y matters: targets y - offset then stand for those with an offset."
     )

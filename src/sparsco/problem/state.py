@@ -290,6 +290,14 @@ class Layout(NamedTuple):
             np.zeros(self.clock),
         )
 
+    def check(self, problem: Problem, state: State) -> None:
+        """Raise a ValueError for a state of another layout, which a kernel would read past its end."""
+        if state.cell.size != problem.d * self.stride(problem):
+            raise ValueError(
+                "the training state was written by another version of sparsco, with another layout of what the "
+                "optimizer keeps: it cannot go on. Learn anew, or continue with that version."
+            )
+
     def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
         """Return a new state, and a block with so many columns."""
         return self.new_state(problem), Block(columns)

@@ -41,7 +41,7 @@ def with_best_intercept(term: LossTerm, b: np.ndarray, P: np.ndarray, steps: int
     """
     derivatives, y = np.empty((2, *P.shape)), for_kernels(np.ascontiguousarray(term.y[:, 0]))
     share, p = (np.ascontiguousarray(each[:, 0]) for each in (term.share, P))
-    limits = float(term.far(P, b)[0]), steps, CENTRED
+    limits = float(term.far(P, b)[0]) or 1.0, steps, CENTRED  # targets that are all alike are no distance apart
     shift = _best_shift(cast(term.loss), y, share, p, *limits, _NOTHING, *derivatives[:, :, 0])
     return Settled(b + shift, P if shift == 0.0 else P + shift, *derivatives)
 
@@ -52,25 +52,30 @@ def _best_shift(loss, y, share, p, far, steps, centred, nothing, slopes, bends):
 
     The sum rises with the shift, so Newton steps are kept between the largest shift that was too small and the smallest
     that was too large.  Some losses do not bend far from the targets, and Newton steps have no length there: ``far``
-    bounds them.
+    bounds them.  Where a loss grows exponentially they may end beyond all numbers, and come back by one at a time: the
+    bounds are halved then.
     """
-    n, low, high, shift = U(p.size), -np.inf, np.inf, 0.0
+    n, low, high, shift, last = U(p.size), -np.inf, np.inf, 0.0, np.inf
     eights, together = n // U(8), U(_TOGETHER)
     for done in range(steps + 1):
         left, size, bend = _sums_at(_ONE, loss, y, share, p, shift, eights * U(8), n, nothing, slopes, bends)
         for first in range(U(0), eights, together):
-            last = min(first + together, eights)
-            one, two, three = _sums_at(EIGHT, loss, y, share, p, shift, first, last, nothing, slopes, bends)
+            stop = min(first + together, eights)
+            one, two, three = _sums_at(EIGHT, loss, y, share, p, shift, first, stop, nothing, slopes, bends)
             left, size, bend = left + one, size + two, bend + three
-        if abs(left) <= centred * size or done == steps:
+        is_number, is_high = size < np.inf, not left <= 0.0
+        if (is_number and abs(left) <= centred * size) or done == steps:
             break
         before = shift
-        low, high = (low, shift) if left > 0.0 else (shift, high)
-        shift = shift - min(max(left / max(bend, 1e-300), -far), far)
-        if not low < shift < high:
+        low, high = (low, shift) if is_high else (shift, high)
+        step = left / max(bend, 1e-300) if is_number else (far if is_high else -far)
+        step = min(max(step, -far), far)
+        shift = shift - step
+        if high - low < np.inf and (not low < shift < high or 2.0 * abs(step) > last):
             shift = 0.5 * (low + high)
         if shift == before:  # the bounds are neighbours
             break
+        last = abs(shift - before)
     return shift
 
 

@@ -26,8 +26,12 @@ An example far from its target does not show how far the loss is flat.
 """
 ROUGH_TOLERANCE, _CLOSER = 1e-4, 1e-3
 """The least tolerance of the first round, which finds most columns, and its factor from round to round."""
-LOWER = 0.25
-"""The factor of the least curvature from step to step of closer rounds: near the end it would make steps too short."""
+_LOWER, _LEAST_FLOOR = 0.25, 1e-7
+"""The factor of the least curvature from step to step of closer rounds, and the least one.
+
+Near the end a higher one would make steps too short.  But margins come from quotients by curvatures, and examples of a
+loss that is flat somewhere do not show how far it is.
+"""
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
 _LAST_SWEEP = 0.05
@@ -84,9 +88,9 @@ class Accuracy(NamedTuple):
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
-def factor_of_floor(accuracy: Accuracy) -> float:
-    """Return the factor of the least curvature from step to step: below 1 only where solutions are close."""
-    return LOWER if accuracy.tolerance < ROUGH_TOLERANCE else 1.0
+def factor_of_floor(accuracy: Accuracy, loss: Any) -> float:
+    """Return the factor of the least curvature from step to step: below 1 near a solution, if the loss is not flat."""
+    return _LOWER if accuracy.tolerance < ROUGH_TOLERANCE and loss.bends_everywhere else 1.0
 
 
 class ElasticNetSolver:
@@ -168,7 +172,7 @@ class ElasticNetSolver:
             if not wrong.any() and now.tolerance == accuracy.tolerance:
                 break
             now = now._replace(tolerance=max(accuracy.tolerance, _CLOSER * now.tolerance))
-            self.lower = factor_of_floor(now)
+            self.lower = factor_of_floor(now, self.examples.loss)
             wrong[left] = True
             chosen = np.flatnonzero(wrong)
         return self.w, self.b
@@ -241,7 +245,7 @@ class ElasticNetSolver:
                     break
                 continue
             fall, f, damping = f - reached, reached, max(1.0, damping / 4.0)
-            self.floor *= self.lower
+            self.floor = max(self.floor * self.lower, _LEAST_FLOOR)
             self.p, self.b = p, self.b + db
             self._accepted(fall, accuracy.tolerance * abs(f))
             stay = self._further_columns(chosen)

@@ -201,7 +201,7 @@ class SmallSolver(ElasticNetSolver):
             (some_pen, some_ridge), pen, ridge = (pen, ridge), np.full(self.X.d, np.inf), np.zeros(self.X.d)
             pen[chosen], ridge[chosen] = some_pen, some_ridge
         y, weights, loss, _ = self.examples
-        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, factor_of_floor(accuracy)
+        ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, factor_of_floor(accuracy, loss)
         self.b, self.total = newton_steps(
             self.D,
             y,

@@ -41,6 +41,10 @@ class SmoothHinge(NamedTuple):
     """The share of the parabola that lies before the kink."""
 
     @property
+    def bends_everywhere(self) -> bool:
+        return False
+
+    @property
     def smoothness(self) -> float:
         return 1.0 / self.width
 
@@ -65,6 +69,10 @@ class SmoothQuantile(NamedTuple):
     centre: float = 0.5
 
     @property
+    def bends_everywhere(self) -> bool:
+        return False
+
+    @property
     def smoothness(self) -> float:
         return 1.0 / self.width
 
@@ -84,6 +92,10 @@ class SmoothEpsilonInsensitive(NamedTuple):
     epsilon: float
     width: float
     centre: float = 0.5
+
+    @property
+    def bends_everywhere(self) -> bool:
+        return False
 
     @property
     def smoothness(self) -> float:
