@@ -115,8 +115,9 @@ def read(path: str | Path, kind: str) -> Any:
     try:
         return _Decoder(loaded).decode(header["content"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ImportError, RecursionError) as error:
+        why = str(error).rstrip(".")
         raise ArchiveError(
-            f"{path} was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}: {error}."
+            f"{path} was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}: {why}."
         ) from None
 
 
