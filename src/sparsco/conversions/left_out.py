@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data import row_sums
-from ..data.rows import places
-from ..losses import derivative
-from ..penalties import restricted
-from .metric import Choice, Evidence, in_columns, newton, objective
+from .metric import Choice, Evidence, local_model, newton_in, objective, slopes_of
 from .reservoir import Sample, SampleRows
 
 _ROUNDS = 5
@@ -29,16 +26,14 @@ def completed(
     """Return newton's choice as the optimum in all columns, if the sample has all rows; other choices as they are."""
     if choice.name != "newton" or sample.kappa < 1.0:
         return choice
-    R, d = sample.R, len(choice.w)
     for _ in range(_ROUNDS):
-        wrong = left_out(choice, loss, penalty, R)
+        wrong = left_out(choice, loss, penalty, sample.R)
         if not wrong.any():
             break
         columns = np.flatnonzero(wrong | (choice.w != 0.0))
-        start = evidence._replace(w_bar=choice.w, b_bar=choice.b).at(columns)
-        some = Sample(in_columns(R, places(columns, d)), sample.V, sample.kappa)
-        w = np.zeros(d)
-        w[columns], b = newton(start, loss, restricted(penalty, columns), some, fit_intercept)
+        start = evidence._replace(w_bar=choice.w, b_bar=choice.b)
+        local = local_model(start, loss, penalty, sample)
+        w, b = newton_in(columns, start, loss, penalty, sample, fit_intercept, local)
         reached = objective(sample, loss, penalty, w, b)
         if not reached < choice.objectives["newton"]:
             break
@@ -50,8 +45,6 @@ def left_out(choice: Choice[float], loss: Any, penalty: Any, rows: SampleRows) -
     """Return which columns without a weight have a slope beyond their penalty, over these rows."""
     p = row_sums.margins(rows.indptr, rows.indices, rows.data, choice.w, choice.b)
     g, pen = np.zeros(len(choice.w)), penalty.lam * penalty.feature_weights(len(choice.w))
-    with np.errstate(over="ignore"):
-        c = rows.weights * derivative(loss, p, rows.targets) / max(len(p), 1)
-    row_sums.add_gradient(rows.indptr, rows.indices, rows.data, c, g)
+    row_sums.add_gradient(rows.indptr, rows.indices, rows.data, slopes_of(rows, loss, p)[0], g)
     found: np.ndarray = (choice.w == 0.0) & (pen > 0.0) & (np.abs(g) > (1.0 + _BEYOND) * pen)
     return found

@@ -107,11 +107,11 @@ def choose(evidence: Evidence[float], loss: Any, penalty: Any, sample: Sample, f
     if not sample.R.numbers.size or not (smooth(loss) is not None or averaged):
         return Choice(evidence.w_last, evidence.b_last, "last", {})
     with np.errstate(over="ignore", invalid="ignore"):  # a candidate may have diverged
-        local = _local(evidence, loss, penalty, sample)
+        local = local_model(evidence, loss, penalty, sample)
         terms = _judge(evidence, loss, sample, local)
         columns, steep = _possible(evidence, loss, penalty, local, sample.kappa)
         place = places(columns, evidence.w_bar.size)
-        kept = Sample(*(in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
+        kept = Sample(*(_in_columns(rows, place) for rows in (sample.R, sample.V)), sample.kappa)
         args = evidence.at(columns), loss, restricted(penalty, columns), kept, fit_intercept
         choice = _chosen(*args, local.at(columns), terms.at(columns), np.flatnonzero(steep[columns]))
     w = np.zeros_like(evidence.w_bar)
@@ -159,7 +159,7 @@ def _possible(
     return np.flatnonzero(steep | (e.w_last != 0.0)), steep
 
 
-def in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
+def _in_columns(rows: SampleRows, place: np.ndarray) -> SampleRows:
     """Return rows restricted to some columns, each at its place; a negative place leaves a column out."""
     if place.min(initial=0) >= 0:  # all of the columns
         return rows
@@ -204,7 +204,7 @@ def _chosen(
     if averaged and loss.curved:
         objectives["average"] += doubt("average", "diagonal")
     if loss.curved:
-        models["newton"] = _newton_in(steep, *args, local)
+        models["newton"] = newton_in(steep, *args, local)
         rival = min(objectives, key=objectives.__getitem__)
         objectives["newton"] = judged(*models["newton"]) + doubt("newton", rival)
     elif smooth(loss) is not None:
@@ -258,7 +258,7 @@ def bent(rise: float, loss: float) -> float:
     return float(rise + rise * rise / (4.0 * loss)) if rise < 0.0 < loss else float(rise)
 
 
-def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
+def local_model(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     """Return the local model at w_bar; its gradient over all rows seen is a mixture of R's gradient and g_bar.
 
     With an L2 term the iterates converge, and the mixture weights are inverse to the sampling variances: R is a sample
@@ -267,7 +267,7 @@ def _local(e: Evidence[float], loss: Any, reg: Any, sample: Sample) -> _Local:
     """
     R, _, kappa = sample
     p = row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar)
-    c, h = _slopes(R, loss, p)
+    c, h = slopes_of(R, loss, p)
     gradient, H = row_sums.moments(R.indptr, R.indices, R.data, c, h, e.w_bar.size)
     share = kappa
     if reg.rho > 0.0 and kappa < 1.0:
@@ -303,7 +303,7 @@ def _judge(e: Evidence[float], loss: Any, sample: Sample, local: _Local) -> _Jud
     here, c, slope = kappa * local.loss, np.empty(0), local.g - kappa * local.gradient
     if V.numbers.size:
         p = row_sums.margins(V.indptr, V.indices, V.data, e.w_bar, e.b_bar)
-        here, (c, _) = here + other * _mean_loss(V, loss, p), _slopes(V, loss, p)
+        here, (c, _) = here + other * _mean_loss(V, loss, p), slopes_of(V, loss, p)
         row_sums.add_gradient(V.indptr, V.indices, V.data, -other * c, slope)
     slope_b = float(local.gb - kappa * local.c.sum() - other * c.sum())
     at_mean = float((slope * e.w_bar).sum() + slope_b * e.b_bar)
@@ -328,7 +328,7 @@ def scalar(
     L is the largest eigenvalue of the loss's Hessian at w_bar on R.
     """
     e, reg, R = evidence, penalty, sample.R
-    _, h = _slopes(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    _, h = slopes_of(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not loss.curved:
         h = R.weights * loss.smoothness / len(R.weights)
     M = 2.0 * row_sums.largest_eigenvalue(*R[:3], e.w_bar.size, h) + reg.rho
@@ -374,7 +374,7 @@ def newton(
     optimum is then near the stream's.
     """
     e, (R, _, kappa) = evidence, sample
-    local = local or _local(e, loss, penalty, sample)
+    local = local or local_model(e, loss, penalty, sample)
     d, linear_b = e.w_bar.size, local.gb - float(local.c.sum())
     D = np.maximum(e.curvatures - local.H, 0.0)
     if penalty.rho > 0.0:
@@ -396,14 +396,13 @@ def newton(
     return solver.solve_for(pen, D + penalty.rho, _SEVERAL_STEPS if kappa >= _MOST else _ONE_STEP)
 
 
-def _newton_in(
+def newton_in(
     columns: np.ndarray, e: Evidence[float], loss: Any, penalty: Any, sample: Sample, fit_intercept: bool, local: _Local
 ) -> tuple[np.ndarray, float]:
     """Return newton's candidate in some columns, with zeros in the others."""
-    R = in_columns(sample.R, places(columns, e.w_bar.size))
-    own = e.at(columns), loss, restricted(penalty, columns), sample._replace(R=R), fit_intercept, local.at(columns)
-    w = np.zeros_like(e.w_bar)
-    w[columns], b = newton(*own)
+    w, R = np.zeros_like(e.w_bar), _in_columns(sample.R, places(columns, e.w_bar.size))
+    own = restricted(penalty, columns), sample._replace(R=R), fit_intercept, local.at(columns)
+    w[columns], b = newton(e.at(columns), loss, *own)
     return w, b
 
 
@@ -432,7 +431,7 @@ def smoothed(
     gradient that R lacks.  Weights of columns that R lacks stay those of the last iterate.
     """
     e, R, missing = evidence, sample.R, 1.0 - sample.kappa
-    local = local or _local(e, loss, penalty, sample)
+    local = local or local_model(e, loss, penalty, sample)
     n, d, y = len(R.weights), e.w_bar.size, R.targets
     X = by_column(R.indptr, R.indices, R.data, np.arange(n), d)
     full = R.weights * loss.smoothness / n
@@ -491,7 +490,7 @@ _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 
 
-def _slopes(rows: SampleRows, loss: Any, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def slopes_of(rows: SampleRows, loss: Any, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the derivative and the curvature of the mean loss in each row's margin."""
     share = rows.weights / max(len(rows.weights), 1)
     with np.errstate(over="ignore"):

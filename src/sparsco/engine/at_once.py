@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..conversions.averaging import Answer, Last
+from ..data.rows import Matrix
 from ..offsets import base_of
 from ..penalties import ElasticNet, WeightedElasticNet, strength
+from ..problem.state import Problem
 from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, Examples
 from ..solver.small import COMPILED, SmallSolver, is_few
@@ -36,13 +38,16 @@ def solved_at_once(runs: list[Run]) -> tuple[list[Run], list[Answer] | None]:
     return measured, [_solved(run) for run in measured]
 
 
+def starts_at_zero(matrix: Matrix, problem: Problem) -> bool:
+    """Return whether a polish of these rows starts without features: one of groups, and one of few rows."""
+    return are_group_lassos(problem) or has_own_start(matrix, problem)
+
+
 def _is_polished_from_zero(run: Run, rows: Rows) -> bool:
     """Return whether a polish of these rows needs no iterate of a run, which has learned none yet."""
     if run.pilot is not None or run.rounding is not None or not isinstance(run.conversion, Last):
         return False
-    if not isinstance(rows, RowsInMemory):
-        return False
-    return are_group_lassos(run.problem) or has_own_start(rows.matrix, run.problem)
+    return isinstance(rows, RowsInMemory) and starts_at_zero(rows.matrix, run.problem)
 
 
 def _is_solved_at_once(run: Run) -> bool:

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 from ..data.randomness import Purpose
 from ..data.rows import Matrix, check_numbers
-from ..engine.polish_groups import are_group_lassos
-from ..engine.polish_small import has_own_start
+from ..engine.at_once import starts_at_zero
 from ..engine.run import Run
 from ..offsets import numbers_of
 from ..problem.state import Problem
@@ -35,7 +34,7 @@ def rows_for_start(matrix: Matrix, rows: np.ndarray, codes: np.ndarray, problem:
     A polish needs a start that is not far from the optimum, and looks at all rows itself.  One of few rows, and one of
     groups, start without features.
     """
-    if are_group_lassos(problem) or has_own_start(matrix, problem):
+    if starts_at_zero(matrix, problem):
         return rows[:: max(len(rows) // _FEW, 1)]
     nonzeros, n = max(len(matrix.data), 1), len(matrix)
     most = max(n * _START_NONZEROS // nonzeros, n // _START_SHARE, 1)

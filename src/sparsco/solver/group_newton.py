@@ -166,6 +166,8 @@ class GroupNewton(MovingPoint):
     at: Settled
     """The present point's margins with the derivatives of each row's loss, and the slopes times the rows' shares."""
     c: np.ndarray
+    _tried: Settled
+    """The intercept and the margins that were tried last."""
 
     def __init__(self, columns: DenseColumns | SparseColumns, psi: Blocks, term: LossTerm, intercept: bool) -> None:
         """Take the columns of whole groups."""
@@ -237,7 +239,10 @@ class GroupNewton(MovingPoint):
         return False
 
     def start(self, W: np.ndarray, b: np.ndarray, P: np.ndarray) -> None:
-        """Let the next solution start at these weights and this intercept, which have margins P."""
+        """Let the next solution start at these weights and this intercept, which have margins P.
+
+        Unlike ``place`` it computes no objective: the solution begins with another intercept.
+        """
         self.W, self.b, self.P = W, b, P
 
     def _first_gradient(self) -> np.ndarray:
