@@ -13,7 +13,7 @@ import sparsco
 from sparsco import cli
 from support import REPOSITORY
 from support.page_files import make_files
-from support.pages import Session, blocks, mentioned, run_page
+from support.pages import NO_OUTPUT, Session, blocks, mentioned, run_page
 
 PAGES = {
     page.name: page
@@ -74,12 +74,16 @@ CLAIMS = {"tutorial.md": claims_of_the_tutorial, "follow.md": claims_of_growing_
 
 def test_every_block_is_run_or_a_remark_says_why_not():
     for name, page in PAGES.items():
-        before = None
+        is_printed = False
         for block in blocks(page):
-            is_output = block.language == "text" and before == "sh"
+            is_output = block.language == "text" and is_printed
             is_run = block.language in ("sh", "console", "python", "toml") or is_output or block.is_doctest
-            assert is_run or block.is_directive or block.remark == "not run", f"{name}, line {block.line}"
-            before = block.language
+            where = f"{name}, line {block.line}"
+            assert is_run or block.is_directive or block.remark == "not run", where
+            is_printed = block.language == "sh" and block.remark != "not run"
+            if block.remark == "not run":
+                assert block.language != "console", f"{where}: what a console prints is compared"
+                assert block.language != "text" or block.says in NO_OUTPUT, f"{where}: output is compared"
 
 
 @pytest.mark.parametrize("name", PAGES)
