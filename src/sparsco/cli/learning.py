@@ -103,7 +103,8 @@ def _add_choice(group: Any) -> None:
         "--choose",
         dest="rule",
         choices=("balanced", "min", "1-se"),
-        help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
+        help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewest features "
+        "within a standard error; often the same model)",
     )
     group.add_argument(
         "--cv",

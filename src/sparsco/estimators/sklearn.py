@@ -293,7 +293,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     choose : {"balanced", "min", "1-se"}
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
         loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
-        error.
+        error.  Strengths are far apart, so the three often take the same model; ``at_size`` makes smaller ones.
     cv : "auto", int, splitter, list of splits or array
         The rows that are held out to choose alpha.  "auto" and None take a sample or up to five folds, as the number of
         rows allows.  A number is that of the folds.  A splitter is one of scikit-learn, such as ``TimeSeriesSplit()``.
