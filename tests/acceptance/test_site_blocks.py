@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -134,3 +135,14 @@ def test_what_pages_tell_to_make_install_or_start_is_there():
             assert (REPOSITORY / file).exists(), f"{name}: {file}"
         for extras in re.findall(r"pip install '(?:sparsco|\.)\[([\w,]+)\]'", text):
             assert set(extras.split(",")) <= set(project["optional-dependencies"]), f"{name}: {extras}"
+
+
+def test_one_line_scripts_in_a_shell_need_what_sparsco_needs():
+    """Whoever has followed ``pip install`` of the README can run them: no package of developers is imported."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    needed = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}
+    for name, page in PAGES.items():
+        text = page.read_text()
+        made = set(re.findall(r"-o (\w+)\.py\b", text))
+        for package in re.findall(r"python -c ['\"]import (\w+)", text):
+            assert package in needed | made | set(sys.stdlib_module_names), f"{name}: {package}"
