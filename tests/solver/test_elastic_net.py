@@ -12,7 +12,7 @@ from sparsco import losses
 from sparsco.solver.columns import add_columns, by_column, gradient, some_by_column
 from sparsco.solver.descent import descend, descend_gram, no_bounds
 from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
-from sparsco.solver.small import COMPILED, SmallSolver, is_small
+from sparsco.solver.small import SmallSolver, is_small
 from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
 from sparsco.solver.units import column_sums, units_of
 from support import number_of_streams
@@ -26,6 +26,8 @@ LOSSES = {
     "squared": losses.Squared(),
     "huber": losses.Huber(),
     "poisson": losses.Poisson(1.0),
+    "gamma": losses.Gamma(1.0),
+    "tweedie": losses.Tweedie(1.5, 1.0),
     "smooth quantile": SmoothQuantile(0.3, 0.5),
     "smooth epsilon-insensitive": SmoothEpsilonInsensitive(0.1, 0.5),
 }
@@ -50,7 +52,8 @@ def problem(name, n=120, d=15, seed=0):
     X[:, 3], X[:, 4], X[7] = 2.0, 0.0, 0.0
     p = X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(n)
     y = np.where(p > 0, 1.0, -1.0) if "hinge" in name or name == "logistic" else p
-    y = rng.poisson(np.exp(0.5 * p)).astype(float) if name == "poisson" else y
+    y = rng.poisson(np.exp(0.5 * p)).astype(float) if name in ("poisson", "tweedie") else y
+    y = np.exp(0.5 * p) if name == "gamma" else y
     return X, Examples(y, rng.integers(1, 4, n) / 2.0, LOSSES[name], 0.25 * rng.standard_normal(n))
 
 
@@ -70,7 +73,7 @@ def violation(X, examples, w, b, pen, ridge, intercept):
         (name, each)
         for name in LOSSES
         for each in SOLVERS
-        if each is not SmallSolver or isinstance(LOSSES[name], COMPILED)
+        if each is not SmallSolver or isinstance(LOSSES[name], losses.SMOOTH_LOSSES)
     ],
 )
 @pytest.mark.parametrize("intercept", [True, False])
@@ -176,7 +179,7 @@ def test_few_columns_with_many_entries_take_the_gram_matrix():
     assert isinstance(solver_of(columns_of(X), examples, np.ones(5)), DenseSolver)
     wide = sp.random_array((100, 2000), density=0.01, rng=np.random.default_rng(0))
     assert type(solver_of(columns_of(wide), examples, np.ones(2000))) is ElasticNetSolver
-    assert is_small(columns_of(X), losses.Squared()) and not is_small(columns_of(X), losses.Huber())
+    assert is_small(columns_of(X), losses.Squared()) and not is_small(columns_of(X), SmoothHinge(0.5))
     assert not is_small(columns_of(wide), losses.Squared())
 
 
