@@ -24,6 +24,8 @@ from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.parts import projections
 from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import (
+    MCP,
+    Adaptive,
     Box,
     ElasticNet,
     GroupL1,
@@ -86,6 +88,8 @@ def test_discovery():
         "L2Ball",
         "TraceNorm",
     }
+    in_rounds = {MCP, Adaptive}  # conversions/test_reweighting.py
+    assert set(penalties.PENALTIES.values()) <= {type(record) for record in RECORDS} | in_rounds
     for record in RECORDS:
         assert record.kind in ("separable", "grouped", "global") and record.cost and record.lam >= 0.0 <= record.rho
 

@@ -183,6 +183,13 @@ def test_few_columns_with_many_entries_take_the_gram_matrix():
     assert not is_small(columns_of(wide), losses.Squared())
 
 
+def test_one_kernel_solves_few_rows_of_every_loss_that_bends():
+    X = columns_of(np.ones((10, 2)))
+    registered = {type(loss) for loss in (losses.CLASSIFIER_LOSSES | losses.REGRESSOR_LOSSES).values()}
+    bent = {kind for kind in registered if kind.curved and not kind.couples}
+    assert {kind for kind in registered if is_small(X, kind())} == bent <= {type(loss) for loss in LOSSES.values()}
+
+
 # ---- kernels and their slow twins ------------------------------------------------------------------------------------
 
 lattice = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.0, 0.5, 1.0, 2.0])
