@@ -63,8 +63,9 @@ class Huber(NamedTuple):
             raise ValueError(f"Huber(epsilon={self.epsilon!r}): epsilon must be a positive number.")
 
     def value(loss, p, y):  # noqa: N805
-        r = np.abs(p - y)
-        return np.where(r <= loss.epsilon, 0.5 * r * r, loss.epsilon * r - 0.5 * loss.epsilon * loss.epsilon)
+        r = abs(p - y)
+        inner = minimum(r, loss.epsilon)
+        return inner * (r - 0.5 * inner)
 
     def derivative(loss, p, y):  # noqa: N805
         return minimum(maximum(p - y, -loss.epsilon), loss.epsilon)
@@ -313,6 +314,7 @@ def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
 __all__ = [
     "CLASSIFIER_LOSSES",
     "REGRESSOR_LOSSES",
+    "SMOOTH_LOSSES",
     "EpsilonInsensitive",
     "Gamma",
     "Hinge",
@@ -351,3 +353,9 @@ REGRESSOR_LOSSES = {
     "gamma": Gamma(),
     "tweedie": Tweedie(),
 }
+SMOOTH_LOSSES = tuple(
+    dict.fromkeys(
+        type(loss) for loss in (CLASSIFIER_LOSSES | REGRESSOR_LOSSES).values() if loss.curved and not loss.couples
+    )
+)
+"""Our losses with a curvature in one margin: compiled solvers of few rows take them all."""

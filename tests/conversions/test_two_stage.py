@@ -256,7 +256,7 @@ def test_weak_signals_on_a_lattice_stay_in_the_ball(seed):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @given(data=st.data())
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(8), deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_loss_and_both_balls_in_plain_python(loss, data):
     check(data, loss, list(CONVERSIONS), [math.inf, 1.0, 0.05], True)
 

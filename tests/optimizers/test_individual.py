@@ -292,7 +292,7 @@ def test_the_choice_is_that_of_storing_every_iterate(name, seed, n, d, eta, inte
     kind=st.sampled_from(["o", "s", "least"]),
     on_lattice=st.booleans(),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=number_of_streams(15), deadline=None)
 def test_plain_python_makes_the_same_choice(name, seed, n, d, kind, on_lattice):
     conversion = {"o": OCMDI(), "s": SCMDI(T=max(1, n // 2)), "least": SCMDI(T=max(1, n // 3), least=True)}[kind]
     check(name, seed, n, d, conversion, InverseSqrt(0.2), True, on_lattice=on_lattice)

@@ -40,6 +40,7 @@ from sparsco.streams.cache import Writer
 from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
 from sparsco.streams.shuffled import Shuffled
+from support import number_of_streams
 from support.text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 LIBSVM = b"".join(b"%d %d:%d.5 %d:1e-%d\n" % (i % 3 - 1, i % 7, i, 9 + i % 11, i % 30) for i in range(400))
@@ -161,7 +162,7 @@ def test_what_lies_behind_a_block_is_never_taken_for_its_text(tmp_path):
 # --- LIBSVM -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=number_of_streams(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), zero_based=st.booleans(), block=st.sampled_from([1, 50, 1 << 20]))
 def test_libsvm_equals_scikit_learn(tmp_path_factory, seed, zero_based, block):
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.dispatch import inlined, kernel
-from ..losses import Logistic, Poisson, Squared, SquaredHinge, curvature, derivative, value
+from ..losses import SMOOTH_LOSSES, Squared, curvature, derivative, value
 from .columns import ByColumn, dot
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
@@ -25,8 +25,6 @@ from .elastic_net import (
     solver_of,
 )
 
-COMPILED = Logistic, Poisson, Squared, SquaredHinge
-"""The losses whose values can be compiled; those of others use functions of NumPy."""
 MOST_PRODUCTS = 2_000_000
 """The products of a Gram matrix, rows times columns squared, from which BLAS is faster."""
 
@@ -154,8 +152,8 @@ def newton_steps(
 
 
 def is_small(X: ByColumn, loss: Any) -> bool:
-    """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
-    return isinstance(loss, COMPILED) and is_few(X.n, X.d, len(X.x))
+    """Return whether one kernel is best: for few rows and columns, and a loss of ours that bends."""
+    return isinstance(loss, SMOOTH_LOSSES) and is_few(X.n, X.d, len(X.x))
 
 
 def is_few(n: int, d: int, entries: int) -> bool:
