@@ -413,7 +413,7 @@ def test_other_conversions_of_mirror_descent(name, conversion, plain):
     run = Run(Squared(), ElasticNet(lam, rho), MirrorDescent(mirror), conversion, Constant(0.03), d=6)
     answer = learned(run, X, y, plain)
     stored = iterates(dense, X, y, slope_squared, np.full(300, 0.03), lam, rho)
-    number = np.arange(1.0, 301.0)
+    number = np.arange(2.0, 302.0)
     if isinstance(conversion, Last):
         expected = stored.w[-1]
     elif isinstance(conversion, Suffix):
