@@ -269,6 +269,57 @@ def test_a_trial_is_a_run_of_the_preset_on_the_stream(monkeypatch):
     assert "time" in found["FOBOS"] and "time" not in found["exact optimum"] and "weights" not in found["FOBOS"]
 
 
+def test_fobos_of_the_first_table_is_a_last_iterate_of_these_steps():
+    experiment = definition.load("aaai-table-1", trials=5)
+    (study,) = experiment.studies
+    study = study._replace(methods={"FOBOS": study.methods["FOBOS"]}, points=(1.0,))
+    experiment = experiment._replace(studies=(study,), rows=("FOBOS",))
+    results = {
+        (study.key, setting, "FOBOS"): [
+            measure(study.fields(setting), study.methods, study.at(setting), trial, False)["FOBOS"]
+            for trial in range(study.trials)
+        ]
+        for setting in study.settings
+    }
+    found = [cell for cell in verdicts.cells(experiment, results) if cell.metric == "Obj" and cell.column != "claim"]
+    assert [cell.verdict for cell in found] == ["agrees"] * 4
+
+
+def test_half_an_l2_term_in_the_gradient_is_half_the_modulus():
+    """ORDA in its form of 2012: the L2 term in the loss, and the modulus mu a constant of its own."""
+    fields, T, gamma, rho, lam = SYNTHETIC | {"variance": 1.0}, 3000, 6.0, 0.1, 0.1
+    problem = problems.make(fields)
+    (chunk,) = problem.stream(0, T)
+    X, y = chunk.matrix.data.reshape(-1, 10), chunk.y
+
+    def excess(w):
+        return problem.measures(w)["Obj"] - problem.measures(problem.exact())["Obj"]
+
+    def form_of_2012(mu):
+        u, z, sums = np.zeros(10), np.zeros(10), np.zeros(10)
+        for k in range(T):
+            theta, W = 2.0 / (k + 2.0), (k + 1.0) * (k + 2.0) / 4.0
+            total = theta**2 * gamma + (1.0 - theta**2) * mu
+            v = (1.0 - theta) * (mu + theta**2 * gamma) * u + ((1.0 - theta) * theta * mu + theta**3 * gamma) * z
+            v /= total
+            slope = (X[k] @ v - y[k]) * X[k] + rho * v
+            sums += (k + 1.0) / 2.0 * (slope - mu * v)
+            z = -np.sign(sums) * np.maximum(np.abs(sums) - lam * W, 0.0) / (mu * W + gamma)
+            C = mu / theta**2 + gamma
+            moved = v - slope / C
+            u = np.sign(moved) * np.maximum(np.abs(moved) - lam / C, 0.0)
+        return u
+
+    split, whole = (
+        measure(fields, {"ORDA": {"preset": "ORDA", "gamma": gamma, **constants}}, (T,), 0, False)["ORDA"]["Obj"][0]
+        for constants in ({"split": True}, {})
+    )
+    least = problem.measures(problem.exact())["Obj"]
+    assert excess(form_of_2012(rho / 2.0)) == pytest.approx(split - least, rel=0.02)
+    assert excess(form_of_2012(rho)) == pytest.approx(whole - least, rel=0.02)
+    assert abs(whole - split) > 0.1 * (split - least)
+
+
 def test_a_random_choice_is_drawn_several_times():
     fields = {"name": "tomography", "N": 8, "angles": 20}
     method = {"preset": "Kaczmarz", "paper": True, "lam": 1.0, "step": 0.5, "strategy": "random"}
@@ -417,32 +468,66 @@ def test_a_reason_is_given_only_where_a_cell_differs():
     assert present.unexplained([cell_of(2.0)])
 
 
+CLAIM = definition.Claim("A is below B.", "Obj", "A", ("B",), "below", 0.0, False, "because")
+
+
+def judged_claim(*columns, **changes):
+    """Return the verdict on a claim about rows A and B, from their objectives in the trials of each column."""
+    shown = [
+        verdicts.Point(f"c{k}", row, 0, True, [{"Obj": [x]} for x in values])
+        for k, rows in enumerate(columns)
+        for row, values in zip(("A", "B"), rows, strict=True)
+    ]
+    return verdicts._judged(definition.load("aaai-table-1"), CLAIM._replace(**changes), shown)
+
+
+def about(mean, n=5):
+    return [mean + 1e-3 * (-1) ** k * k for k in range(n)]
+
+
 def test_a_claim_is_judged_in_every_column():
-    experiment = definition.load("aaai-table-1")
-    claim = definition.Claim("A is below B.", "Obj", "A", ("B",), "below", 0.0, False, "because")
-
-    def cells(*pairs):
-        out = []
-        for k, (a, b) in enumerate(pairs):
-            out += [verdicts.Cell(row, f"c{k}", "Obj", None, x, None, "extra") for row, x in (("A", a), ("B", b))]
-        return out
-
-    def judged(relation, *pairs):
-        return verdicts._judged(experiment, claim._replace(relation=relation), cells(*pairs))
-
-    assert judged("below", (1.0, 2.0), (1.0, 3.0)).verdict == "agrees"
-    half = judged("below", (1.0, 2.0), (3.0, 3.0))
+    one, two, three = about(1.0), about(2.0), about(3.0)
+    assert judged_claim((one, two), (one, three)).verdict == "agrees"
+    half = judged_claim((one, two), (three, two))
     assert (half.verdict, half.ours, half.reason) == ("differs", 0.5, "because")
-    assert judged("above", (3.0, 2.0)).verdict == "agrees"
+    assert judged_claim((three, two), relation="above").verdict == "agrees"
     for within, verdict in ((0.04, "differs"), (0.06, "agrees")):
-        near = verdicts._judged(experiment, claim._replace(within=within), cells((1.05, 1.0)))
-        assert near.verdict == verdict
+        assert judged_claim((about(1.05), one), within=within).verdict == verdict
     for within, verdict in ((-0.2, "differs"), (-0.05, "agrees")):
-        far = verdicts._judged(experiment, claim._replace(within=within), cells((0.9, 1.0)))
-        assert far.verdict == verdict
-    few = experiment._replace(studies=tuple(study._replace(trials=4) for study in experiment.studies))
-    assert verdicts._judged(few, claim, cells((1.0, 2.0))).verdict == "not judged"
-    assert judged("below", (None, 2.0)).verdict == "not judged"
+        assert judged_claim((about(0.9), one), within=within).verdict == verdict
+    assert judged_claim((one, [1.0]), relation="above", within=0.1).verdict == "agrees"  # an optimum has one trial
+    assert judged_claim(([1.0] * 5, [1.0] * 5)).verdict == "differs"  # equal is not below
+    assert judged_claim((about(1.0, 4), about(2.0, 4))).verdict == "not judged"
+    assert judged_claim(([None] * 5, two)).verdict == "not judged"
+
+
+def test_a_claim_about_means_is_judged_by_the_paired_test():
+    rng = np.random.default_rng(0)
+    common, own = 5.0 * rng.standard_normal(20), 0.1 * rng.standard_normal(20)
+    other = common + own - own.mean()
+    limit = student_t.ppf(norm.cdf(3.0), 19) * np.std(own, ddof=1) / np.sqrt(20)
+    for distance, verdict in ((1.01, "agrees"), (0.99, "not judged"), (-0.99, "not judged"), (-1.01, "differs")):
+        assert judged_claim((common, other + distance * limit)).verdict == verdict
+
+
+def test_a_claim_about_variances_is_no_matter_of_chance():
+    """At the border of the claim hardly a verdict is given, also for values whose fourth moments are large."""
+    rng = np.random.default_rng(0)
+
+    def verdicts_of(ratio, n, runs):
+        draws = ((np.sqrt(ratio) * rng.exponential(size=n), rng.exponential(size=n)) for _ in range(runs))
+        return [judged_claim(each, metric="Var", within=-0.5).verdict for each in draws]
+
+    border = verdicts_of(0.5, 10, 300)
+    assert border.count("not judged") >= 0.95 * len(border)
+    assert "differs" not in verdicts_of(0.1, 5, 300)  # as in tpami-table-5 --trials 5
+    assert verdicts_of(0.01, 40, 50).count("agrees") >= 45 and verdicts_of(25.0, 40, 50).count("differs") >= 45
+
+
+def test_a_single_failure_among_many_comparisons_is_no_refutation():
+    rng = np.random.default_rng(1)
+    equal = [[(rng.standard_normal(6), rng.standard_normal(6)) for _ in range(60)] for _ in range(60)]
+    assert sum(judged_claim(*columns).verdict == "differs" for columns in equal) <= 1  # 60 times .00135 is 5 of 60
 
 
 # ---- the command -----------------------------------------------------------------------------------------------------

@@ -171,16 +171,16 @@ def _margin(claim: Claim, mine: Point, other: Point) -> Margin | None:
     """Return the margin of a comparison of two rows; None if training diverged.
 
     Both rows learn the same streams, so the error comes from leaving out the same trial of both (the jackknife).  For
-    means that is the paired t test.  For variances, which are compared by their logarithms, it is Miller's test, which
-    needs no normal distribution, unlike F.
+    means that is the paired t test.  For variances, which are compared by their logarithms, it is Miller's test.  It
+    needs no normal distribution: on squares of normal numbers it errs once in a hundred, where F errs ten times.
     """
     n = len(mine.trials)
     pairs = list(zip(mine.trials, other.trials if len(other.trials) == n else other.trials * n, strict=True))
 
-    def margin(pairs: list[tuple[Result, Result]]) -> float | None:
+    def margin(pairs: list[tuple[Result, Result]]) -> float:
         a, b = (_summary(claim.metric, mine.place, list(trials))[0] for trials in zip(*pairs, strict=True))
         if a is None or b is None:
-            return None
+            return math.nan
         sign = {"below": 1.0, "above": -1.0}[claim.relation]
         if claim.metric == "Var":
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -188,9 +188,9 @@ def _margin(claim: Claim, mine: Point, other: Point) -> Margin | None:
         return claim.within * abs(b) - sign * (a - b)
 
     whole = margin(pairs)
-    if whole is None:
+    if math.isnan(whole):
         return None
-    parts = [margin(pairs[:k] + pairs[k + 1 :]) for k in range(n)] if n > 2 else []
-    if None in parts or n < LEAST_TRIALS:
+    if n < LEAST_TRIALS:
         return Margin(whole, math.inf, n)
-    return Margin(whole, (n - 1) / math.sqrt(n) * float(np.std(parts, ddof=1)), n)
+    without = [margin(pairs[:k] + pairs[k + 1 :]) for k in range(n)]
+    return Margin(whole, (n - 1) / math.sqrt(n) * float(np.std(without, ddof=1)), n)
