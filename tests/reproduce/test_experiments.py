@@ -24,7 +24,7 @@ from sparsco.data.rows import as_matrix
 from sparsco.engine import Run
 from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.reproduce import definition, present, problems, run, verdicts
-from sparsco.reproduce.optimum import optimum
+from sparsco.reproduce.optimum import optimum, optimum_in_ball
 from sparsco.reproduce.trial import measure
 from sparsco.util import result_store
 from support import LONG
@@ -212,6 +212,47 @@ def test_the_exact_optimum_of_hinge_loss_is_that_of_its_dual():
     w = optimum(sp.csr_array(X), y, Hinge(), lam, rho, pen)
     reached = np.maximum(1.0 - y * (X @ w), 0.0).mean() + lam * np.abs(pen * w).sum() + 0.5 * rho * w @ w
     assert -found.fun * (1.0 - 1e-6) <= reached <= -found.fun * (1.0 + 2e-5)
+
+
+def test_the_exact_optimum_in_a_ball_is_the_best_point_of_the_ball():
+    X, y = generated_rows()
+    X = X @ sp.diags_array(np.geomspace(0.1, 10.0, X.shape[1]))  # second moments of four powers of ten
+
+    def loss(w):
+        return 0.5 * np.mean(np.square(X @ w - y))
+
+    w = optimum_in_ball(X, y, 3.0)
+    assert np.abs(w).sum() == pytest.approx(3.0, rel=1e-6) and 0 < np.count_nonzero(w) < X.shape[1]
+    parts = np.r_[np.maximum(w, 0.0), np.maximum(-w, 0.0)]  # w = u - v with u, v >= 0 and sum u + v <= 3
+    slopes = X.T @ (X @ w - y) / len(y)
+    by_another = minimize(
+        lambda uv: (loss(uv[:30] - uv[30:]), np.r_[g := X.T @ (X @ (uv[:30] - uv[30:]) - y) / len(y), -g]),
+        parts + 0.01,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, None)] * 60,
+        constraints={"type": "ineq", "fun": lambda uv: 3.0 - uv.sum(), "jac": lambda uv: -np.ones(60)},
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert by_another.success and loss(w) <= by_another.fun * (1.0 + 1e-6)
+    assert slopes @ w == pytest.approx(-3.0 * np.abs(slopes).max(), rel=1e-5)
+    with pytest.raises(ArithmeticError, match="does not bind"):
+        optimum_in_ball(X, y, 1e6)
+
+
+def test_the_step_of_a_small_ball_is_the_best_one_of_its_grid():
+    experiment = definition.load("two-stage-figure-2")
+    (study,) = experiment.studies
+    problem = problems.make(study.fields("uneven moments"))
+    norm = float(np.square(problem.training()[0].data).sum()) / problem.training()[0].shape[0]
+    balls = [method for name, method in study.methods.items() if name.startswith("SpS")]
+    chosen = [problem.steps(method)["eta"] * norm for method in balls]
+    assert all(min(problem.grid) < round(eta, 9) < max(problem.grid) for eta in chosen) and len(set(chosen)) > 1
+    norms = []
+    for method in balls:  # two of them had the same model, which never came to its ball
+        found = measure(study.fields("uneven moments"), {"SpS": method}, (30_000,), 0, True)["SpS"]
+        norms.append(np.abs(found["weights"]["values"]).sum() / method["B"])
+    assert np.allclose(norms, 1.0, rtol=1e-2)
 
 
 def test_hinge_loss_is_converted_beside_last_iterates():
