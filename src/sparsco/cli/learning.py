@@ -137,7 +137,7 @@ def _add_choice(group: Any) -> None:
         type=float,
         nargs=2,
         metavar=("EPS", "DELTA"),
-        help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
+        help="keep the features of so many random draws that these add at most EPS * DELTA to the loss on average",
     )
     _add_bounds(group)
 

@@ -324,8 +324,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         kept in each model (with penalty="row-group": in all models together), and learned again with an L2 term that
         is chosen on held-out rows.  See docs/two-stage.md.
     target_excess_risk : (eps, delta), optional
-        Keep as few features as random draws need to lose at most eps with probability 1 - delta, then learn them anew.
-        The loss in question is the mean squared error, or the mean loss for other losses.
+        Keep the features of so many random draws that these add at most eps * delta to the loss on average, then learn
+        them anew.  The loss in question is the mean squared error, or the mean loss for other losses.  It is no promise
+        for a single model (docs/two-stage.md).
     warm_start : bool
         If True, ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
     n_jobs : int, optional
