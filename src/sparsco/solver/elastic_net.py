@@ -291,10 +291,12 @@ class Gram(NamedTuple):
 
 
 class DenseSolver(ElasticNetSolver):
-    """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
+    """Solutions of elastic nets for dense columns: steps by the Gram matrix of the columns.
 
-    A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
-    more than a factor of two and steps lower the objective fast, or the end is near.
+    The matrix of the point where the steps of a solution start serves all of them, scaled by the sum of the curvatures,
+    as long as that sum has not changed by more than a factor of two and steps lower the objective fast, or the end is
+    near.  It does not serve the next solution: steps by an old matrix are short in some directions, and lower the
+    objective by little far from its minimum.
     """
 
     def _prepare(self) -> None:
@@ -305,7 +307,7 @@ class DenseSolver(ElasticNetSolver):
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
-        if not (isinstance(examples.loss, Squared) and np.array_equal(examples.weights, self.examples.weights)):
+        if not (has_constant_curvature(examples.loss) and np.array_equal(examples.weights, self.examples.weights)):
             self._gram = None
         super().take(examples)
 
@@ -330,6 +332,8 @@ class DenseSolver(ElasticNetSolver):
 
     def _newton(self, pen: np.ndarray, ridge: np.ndarray, chosen: np.ndarray, accuracy: Accuracy) -> np.ndarray:
         self._last_fall = np.inf
+        if not has_constant_curvature(self.examples.loss):
+            self._gram = None
         with one_blas_thread():
             return super()._newton(pen, ridge, chosen, accuracy)
 
@@ -365,7 +369,7 @@ class DenseSolver(ElasticNetSolver):
         return True
 
     def _accepted(self, fall: float, least: float) -> None:
-        self._is_fresh = isinstance(self.examples.loss, Squared)
+        self._is_fresh = has_constant_curvature(self.examples.loss)
         if fall > max(SLOW * self._last_fall, FAR * least) and not self._is_fresh:
             self._gram = None
         self._last_fall = fall
@@ -375,11 +379,12 @@ class DenseSolver(ElasticNetSolver):
         every = every_row(len(h), D.shape[1], self.examples.loss)
         some = h[::every]
         gram = gram_of(D[::every], some * (total / float(some.sum())), self.intercept)
-        own = h @ np.square(D)  # of all rows: a column that is rare may have no entries in some of them
-        if self.intercept:
-            own -= np.square(h @ D) / total
-        diagonal = diagonal_of(gram.G)
-        np.maximum(diagonal, own, out=diagonal)
+        if every > 1:  # a column that is rare may have no entries in some of the rows
+            own = h @ np.square(D)
+            if self.intercept:
+                own -= np.square(h @ D) / total
+            diagonal = diagonal_of(gram.G)
+            np.maximum(diagonal, own, out=diagonal)
         return gram
 
 
@@ -388,12 +393,17 @@ def diagonal_of(G: np.ndarray) -> np.ndarray:
     return np.einsum("ii->i", G)
 
 
+def has_constant_curvature(loss: Any) -> bool:
+    """Return whether a loss has the same second derivatives everywhere, so that one Gram matrix serves for ever."""
+    return isinstance(loss, Squared)
+
+
 def every_row(n: int, d: int, loss: Any) -> int:
     """Return 1 if all of n rows belong into a Gram matrix of d columns, or k if every k-th row stands for all.
 
     All do where the matrix serves for ever.
     """
-    return 1 if isinstance(loss, Squared) else max(n // max(4 * d, 2000), 1)
+    return 1 if has_constant_curvature(loss) else max(n // max(4 * d, 2000), 1)
 
 
 def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
@@ -408,19 +418,51 @@ def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
     return Gram(G, mean, total)
 
 
-_GRAM_COLUMNS = 1000
-_GRAM_DENSITY = 0.08
-_GRAM_CELLS = 60_000_000
+_GRAM_COLUMNS, _GRAM_CELLS = 1000, 60_000_000
+"""The most columns of a Gram matrix, and the most cells of dense rows that are kept for it."""
+_SHARED_DENSITY = 0.08
+"""The density above which a matrix that serves many models is best.
+
+CPU time of SparseClassifierCV, in ms, with matrices that the folds share and by columns: a9a 372 and 1249, mushrooms
+380 and 1016, spambase 71 and 130, madelon 676 and 1638, 2000 x 300 at 10% 112 and 1086.
+"""
+_CELL, _PRODUCT = 0.4, 0.004
+"""The cost of a solution by a Gram matrix: per cell of the dense rows, and per product that the matrix takes.
+
+The unit is the cost by columns per entry.  Fitted to CPU times of the same 14 strengths at two accuracies.  Here are
+the quotients of the times (by the matrix / by columns), at ROUGH and at FINE, and in brackets the predicted ones:
+10,000 x 50 dense .95 .51 (.5), the same without correlation 1.1 .67 (.5), cod-rna .51 .39 (.4), sonar .69 .33 (.6),
+splice 1.4 1.0 (.6), phishing 2.1 1.4 (1.1), covtype 1.5 1.3 (1.9), spambase 2.4 1.9 (2.8), mushrooms 4.0 2.5 (3.2),
+madelon 3.5 .43 (2.4), a9a 5.9 4.2 (4), 4000 x 300 at 10% 16 11 (16), 2100 x 800 at 70% 4.1 2.1 (5.1).
+"""
+_SOLUTIONS = 8
+"""The solutions that share the cost of a matrix which does not change (in the same unit: 2100 x 800 of squared loss at
+30% 3.4 2.0 (2.7), at 70% 1.5 .97 (1.2); 2100 x 100 at 30% 1.6 1.4 (1.5), at 70% .88 .79 (.6))."""
 
 
 def is_dense(X: ByColumn) -> bool:
-    """Return whether there are few columns with many entries, for which Gram matrices are best."""
+    """Return whether there are few columns with many entries, for which matrices that serve many models are best."""
     return has_many_entries(X.n, X.d, len(X.x))
 
 
 def has_many_entries(n: int, d: int, entries: int) -> bool:
     """Return whether n rows have few columns with many entries."""
-    return d <= _GRAM_COLUMNS and entries > _GRAM_DENSITY * n * d and 2 * n > d and n * d < _GRAM_CELLS
+    return entries > _SHARED_DENSITY * n * d and has_room(n, d)
+
+
+def has_room(n: int, d: int) -> bool:
+    """Return whether n rows have few enough columns for a Gram matrix, and few enough cells for a dense copy."""
+    return d <= _GRAM_COLUMNS and 2 * n > d and n * d < _GRAM_CELLS
+
+
+def is_cheaper_by_gram(n: int, d: int, entries: int, loss: Any) -> bool:
+    """Return whether solutions by a Gram matrix of d columns of n rows cost less than those by columns.
+
+    By columns each sweep reads the entries of columns with a weight.  By the matrix sweeps cost next to nothing, but
+    every step reads all cells of the dense rows, and the matrix takes d^2 products for each row that belongs into it.
+    """
+    products = -(-n // every_row(n, d, loss)) * d * d / (_SOLUTIONS if has_constant_curvature(loss) else 1)
+    return has_room(n, d) and _CELL * n * d + _PRODUCT * products < entries
 
 
 def solver_of(
@@ -431,5 +473,6 @@ def solver_of(
     tilt: Tilt | None = None,
     start: tuple[np.ndarray, float] | None = None,
 ) -> ElasticNetSolver:
-    """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept, tilt, start)
+    """Return the solver for these rows: by the Gram matrix where that costs less, which takes dense rows."""
+    by_gram = is_cheaper_by_gram(X.n, X.d, len(X.x), examples.loss)
+    return (DenseSolver if by_gram else ElasticNetSolver)(X, examples, units, intercept, tilt, start)
