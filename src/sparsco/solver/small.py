@@ -16,6 +16,7 @@ from .columns import ByColumn, dot
 from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
     LEAST_CURVATURE,
+    MOST_CHANGE,
     REFIT,
     Accuracy,
     ElasticNetSolver,
@@ -30,13 +31,6 @@ COMPILED = Logistic, Poisson, Squared, SquaredHinge
 """The losses whose values can be compiled; those of others use functions of NumPy."""
 MOST_PRODUCTS = 2_000_000
 """The products of a Gram matrix, rows times columns squared, from which BLAS is faster."""
-_MOST_ANEW = 600_000
-"""The same where each solution needs a new matrix.
-
-CPU times of 14 strengths in ms, by this kernel / by the solver that ``solver_of`` takes: ionosphere (280,000 products)
-1.2 / 2.2, 210 x 50 at 30% (525,000) 1.7 / 2.1, 700 x 30 at 20% (630,000) 2.1 / 1.7, 2100 x 20 at 10% (840,000)
-3.5 / 1.7.
-"""
 
 
 @inlined
@@ -101,10 +95,10 @@ def newton_steps(
 
     w and p change in place.  G and ``mean`` are the second derivatives of a point whose curvatures have the sum
     ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``floor`` is the least
-    curvature of an example in the first step, and ``lower`` its factor from step to step.  ``by_row`` (4, n) and
-    ``by_column`` (2, d) are scratch, and so is A.
+    curvature of an example in the first step, and ``lower`` its factor from step to step.  ``by_row`` (5, n) and
+    ``by_column`` (2, d) are scratch, and so is A; but the last row of ``by_row`` has the curvatures of G's point.
     """
-    c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
+    c, h, z, trial, kept = by_row[0], by_row[1], by_row[2], by_row[3], by_row[4]
     q, new = by_column[0], by_column[1]
     f = _objective(loss, y, weights, p, w, b, pen, ridge, tilt)
     damping, last, is_fresh, least = 1.0, np.inf, False, floor
@@ -116,8 +110,14 @@ def newton_steps(
         for i in range(p.size):
             now += h[i]
             slope += c[i]
-        if total == 0.0 or not 0.5 < now / total < 2.0:
+        change = 0.0
+        if total > 0.0:
+            for i in range(p.size):
+                change += abs(h[i] / now - kept[i] / total)
+        if total == 0.0 or change > MOST_CHANGE:
             total, is_fresh = now, True
+            for i in range(p.size):
+                kept[i] = h[i]
             _write_gram(D, h, total, moves_b, z, G, mean)
         scale = damping * now / total
         db = -slope / (scale * total) if moves_b else 0.0
@@ -163,8 +163,7 @@ def newton_steps(
 
 def is_small(X: ByColumn, loss: Any) -> bool:
     """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
-    most = MOST_PRODUCTS if has_constant_curvature(loss) else _MOST_ANEW
-    return isinstance(loss, COMPILED) and X.n * X.d**2 <= most and is_few(X.n, X.d, len(X.x))
+    return isinstance(loss, COMPILED) and is_few(X.n, X.d, len(X.x))
 
 
 def is_few(n: int, d: int, entries: int) -> bool:
@@ -184,7 +183,7 @@ class SmallSolver(ElasticNetSolver):
         d, n = self.X.d, self.X.n
         self.D = np.ascontiguousarray(self.X.dense().T)
         self.G, self.mean, self.total = np.empty((d, d)), np.empty(d), 0.0
-        self._scratch = np.empty((4, n)), np.empty((2, d)), np.empty((d, d)), *no_bounds(d)
+        self._scratch = np.empty((5, n)), np.empty((2, d)), np.empty((d, d)), *no_bounds(d)
         self._all = np.arange(d)
 
     def take(self, examples: Examples) -> None:
@@ -225,7 +224,7 @@ class SmallSolver(ElasticNetSolver):
             self.tilt,
             self.G,
             self.mean,
-            self.total if stays else 0.0,
+            self.total,
             *self._scratch,
             *ends,
             self.intercept,
