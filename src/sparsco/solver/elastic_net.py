@@ -432,18 +432,17 @@ _SHARED_DENSITY = 0.08
 CPU time of SparseClassifierCV, in ms, with matrices that the folds share and by columns: a9a 372 and 1249, mushrooms
 380 and 1016, spambase 71 and 130, madelon 676 and 1638, 2000 x 300 at 10% 112 and 1086.
 """
-_CELL, _PRODUCT = 0.4, 0.004
+_CELL, _PRODUCT, _SHARED_PRODUCT = 0.45, 0.0015, 0.0005
 """The cost of a solution by a Gram matrix: per cell of the dense rows, and per product that the matrix takes.
 
-The unit is the cost by columns per entry.  Fitted to CPU times of the same 14 strengths at two accuracies.  Here are
-the quotients of the times (by the matrix / by columns), at ROUGH and at FINE, and in brackets the predicted ones:
-10,000 x 50 dense .95 .51 (.5), the same without correlation 1.1 .67 (.5), cod-rna .51 .39 (.4), sonar .69 .33 (.6),
-splice 1.4 1.0 (.6), phishing 2.1 1.4 (1.1), covtype 1.5 1.3 (1.9), spambase 2.4 1.9 (2.8), mushrooms 4.0 2.5 (3.2),
-madelon 3.5 .43 (2.4), a9a 5.9 4.2 (4), 4000 x 300 at 10% 16 11 (16), 2100 x 800 at 70% 4.1 2.1 (5.1).
+The unit is the cost by columns per entry.  One matrix of a loss whose curvature is constant serves all solutions.
+Fitted to CPU times of the same 14 strengths.  These are the quotients of the times, by the matrix / by columns, at ROUGH
+and at FINE, and in brackets the predicted ones: 10,000 x 50 dense and correlated .49 .39 (.5), without correlation
+.68 .49 (.5), cod-rna .52 .42 (.5), 2000 x 300 dense .98 .51 (.9), correlated .60 .18 (.9), splice .88 .88 (.5),
+phishing 1.4 1.1 (1.1), madelon 1.8 .19 (1.2), covtype 1.1 1.1 (2.1), spambase 1.6 1.7 (2.4), mushrooms 2.7 2.0 (2.8),
+a9a 3.8 3.5 (4.1), 4000 x 300 at 10% 5.6 4.7 (9), 3000 x 800 at 70% 1.9 1.1 (2.4); of squared loss 3000 x 100 at 30%
+1.7 1.4 (1.7), at 70% .98 .78 (.7), 3000 x 800 at 30% 3.3 1.7 (2.8), at 70% 1.5 .88 (1.2).
 """
-_SOLUTIONS = 8
-"""The solutions that share the cost of a matrix which does not change (in the same unit: 2100 x 800 of squared loss at
-30% 3.4 2.0 (2.7), at 70% 1.5 .97 (1.2); 2100 x 100 at 30% 1.6 1.4 (1.5), at 70% .88 .79 (.6))."""
 
 
 def is_dense(X: ByColumn) -> bool:
@@ -467,8 +466,9 @@ def is_cheaper_by_gram(n: int, d: int, entries: int, loss: Any) -> bool:
     By columns each sweep reads the entries of columns with a weight.  By the matrix sweeps cost next to nothing, but
     every step reads all cells of the dense rows, and the matrix takes d^2 products for each row that belongs into it.
     """
-    products = -(-n // every_row(n, d, loss)) * d * d / (_SOLUTIONS if has_constant_curvature(loss) else 1)
-    return has_room(n, d) and _CELL * n * d + _PRODUCT * products < entries
+    product = _SHARED_PRODUCT if has_constant_curvature(loss) else _PRODUCT
+    products = -(-n // every_row(n, d, loss)) * d * d
+    return has_room(n, d) and _CELL * n * d + product * products < entries
 
 
 def solver_of(
