@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from sparsco.streams import StreamError, open_stream
 
@@ -126,3 +127,21 @@ def test_the_padding_of_xz_is_no_garbage(tmp_path):
 def _written(path, content):
     path.write_bytes(content)
     return path
+
+
+def test_damaged_npz_files_are_named(tmp_path):
+    file = tmp_path / "x.npz"
+    sp.save_npz(file, sp.random_array((50, 5), density=0.5, rng=np.random.default_rng(0), format="csr"))
+    whole, rng = file.read_bytes(), np.random.default_rng(1)
+    damaged = [whole[: len(whole) // 2], b"PK\3\4" + whole[4:100]]
+    for at in rng.integers(0, len(whole), 200):
+        damaged.append(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+    refused = 0
+    for raw in damaged:
+        file.write_bytes(raw)
+        try:
+            open_stream(file, y=np.zeros(50))
+        except StreamError as error:
+            assert f"{file} cannot be read as .npz: " in str(error)
+            refused += 1
+    assert refused > 150
