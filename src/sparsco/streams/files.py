@@ -25,6 +25,7 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zs
 """The suffixes of compressed files and their first bytes, which decide."""
 DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError)
 STDIN = "-"
+NOT_UTF8 = "it is not valid UTF-8: convert the file, for example by iconv -f LATIN1 -t UTF-8"
 _AT_ONCE = 1 << 18
 """The bytes of standard input that are requested at a time."""
 
