@@ -40,7 +40,7 @@ def test_a_row_without_a_label_is_the_first_one_of_its_file(command, says, here,
     assert f"sparsco: {says}" in capsys.readouterr().err
 
 
-def test_standard_input_and_tables_are_named(here, monkeypatch, capsys):
+def test_a_table_without_a_target_is_named(here, monkeypatch, capsys):
     pytest.importorskip("pyarrow")
     (here / "t.jsonl").write_text("".join(json.dumps({"a": k}) + "\n" for k in range(30)))
     assert main("train t.jsonl --target none --quiet".split()) == 2

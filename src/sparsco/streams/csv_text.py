@@ -117,9 +117,9 @@ class CsvStream(TextStream, Tabular):
         if len(columns) == 1 and "\t" in columns[0]:
             return ". If tabs are between the cells, give format='tsv' (--format tsv)"
         between = next((each for each in _DELIMITERS if len(columns) == 1 and each in columns[0]), "")
-        return f". If {between} is between the cells, give delimiter={between!r} (--delimiter {between!r})" * bool(
-            between
-        )
+        if not between:
+            return ""
+        return f". If {between} is between the cells, give delimiter={between!r} (--delimiter {between!r})"
 
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
         """Return the header's names, and the number of bytes it takes; raise a CellError if it cannot be read."""

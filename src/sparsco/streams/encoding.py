@@ -376,13 +376,17 @@ def _marked(cells: Any, name: str, marks: Sequence[str]) -> Any:
     return compute.if_else(is_mark, arrow.scalar(None, arrow.string()), cells)
 
 
+def _is_utf8(cell: Any) -> bool:
+    try:
+        cell.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _not_utf8(cells: Any, name: str) -> CellError:
     """Return the error of a column of texts of which one is not UTF-8."""
-    for row, cell in enumerate(cells):
-        try:
-            cell.as_py()
-        except UnicodeDecodeError:
-            break
+    row = next(row for row, cell in enumerate(cells) if not _is_utf8(cell))
     return CellError(row, f"column {name!r} has a text that is not valid UTF-8: convert it first")
 
 
