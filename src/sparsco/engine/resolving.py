@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import squared_norms
-from ..parts.compatibility import conversion_reason, l2_reason, models_reason, penalty_reason, refuse, tied_models_reason
+from ..parts.compatibility import (
+    conversion_reason,
+    l2_reason,
+    models_reason,
+    penalty_reason,
+    refuse,
+    tied_models_reason,
+)
 from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
 from ..problem.state import Problem
 from ..steps import Pilot, default_rule
