@@ -1,4 +1,4 @@
-"""A calibrated model of a loss with its own probabilities: exports have those of its scale, as ``predict_proba`` has."""
+"""A calibrated model of a loss with its own probabilities: exports have those of its scale, as the model has."""
 
 from __future__ import annotations
 

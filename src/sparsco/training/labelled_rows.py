@@ -130,8 +130,8 @@ def check_labels(part: LabelledRows, first: int, classes: Any, stream: Stream) -
             at = int(unknown.argmax())
             label = labels(y[at : at + 1]).tolist()[0]
             raise ValueError(
-                f"{stream.place}row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: "
-                "name all classes (--classes), or accept new ones (--classes any)."
+                f"{stream.place}row {numbers[at] + 1} has the label {label!r}, which is not one of the classes "
+                f"{classes}: name all classes (--classes), or accept new ones (--classes any)."
             )
 
 
