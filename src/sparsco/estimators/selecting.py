@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.crosses import Crossed
 from ..data.rows import as_matrix
-from ..util.attributes import add_attributes, drop_attribute
+from ..util.attributes import add_attributes, attributes, replace_attributes
 from .linear import LinearModel
 
 
@@ -58,7 +58,9 @@ class Selecting(LinearModel, SelectorMixin):
 
     @feature_names_in_.deleter
     def feature_names_in_(self) -> None:
-        drop_attribute(self, "feature_names_in_")
+        replace_attributes(
+            self, {name: value for name, value in attributes(self).items() if name != "feature_names_in_"}
+        )
 
     def transform(self, X: Any) -> Any:
         """Return the selected columns of rows of numbers."""

@@ -21,11 +21,6 @@ def add_attributes(thing: Any, given: Mapping[str, Any]) -> None:
     vars(thing).update(given)
 
 
-def drop_attribute(thing: Any, name: str) -> None:
-    """Remove an attribute that an object stores, past its properties."""
-    del vars(thing)[name]
-
-
 def replace_attributes(thing: Any, given: Mapping[str, Any]) -> None:
     """Store attributes in an object in place of all that it has."""
     vars(thing).clear()
