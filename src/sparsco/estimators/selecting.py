@@ -58,9 +58,9 @@ class Selecting(LinearModel, SelectorMixin):
 
     @feature_names_in_.deleter
     def feature_names_in_(self) -> None:
-        replace_attributes(
-            self, {name: value for name, value in attributes(self).items() if name != "feature_names_in_"}
-        )
+        rest = attributes(self)
+        del rest["feature_names_in_"]
+        replace_attributes(self, rest)
 
     def transform(self, X: Any) -> Any:
         """Return the selected columns of rows of numbers."""
