@@ -2,6 +2,8 @@
 
 import pickle
 import re
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import sparsco
 from sparsco import SparseClassifier, SparsePath, SparseRegressor, SparseRegressorCV, distributed
 from sparsco.cli import main
 from sparsco.conversions import AverageSL, Last, Reweighted, Threshold
+from sparsco.conversions.reweighting import warn_if_separated
 from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.losses import Logistic, Squared, derivative
@@ -307,6 +310,18 @@ def test_separated_classes_are_a_warning(polish):
     y = np.where(X[:, 0] + 0.5 * X[:, 1] > 0.0, 1, -1)
     with pytest.warns(UserWarning, match=r"features separate the classes, and MCP hardly limits their weights"):
         SparseClassifier(penalty="mcp", alpha=0.02, polish=polish, random_state=0).fit(X, y)
+
+
+def test_the_warning_names_a_threshold_where_the_penalty_has_one():
+    class Other(NamedTuple):
+        power: float = 1.0
+
+    said: list[str] = []
+    run = SimpleNamespace(problem=SimpleNamespace(loss=Logistic()), warn=said.append)
+    for penalty in (MCP(0.1), Other()):
+        warn_if_separated(run, penalty, [{"losses": [1.0, 0.01]}])
+    assert "MCP hardly limits their weights: raise alpha or MCP(gamma=...), or add an L2 term" in said[0]
+    assert "Other hardly limits their weights: raise alpha, or add an L2 term" in said[1]
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from sparsco.streams import (
     tables,
 )
 from sparsco.streams.cache import Writer
+from sparsco.streams.description import Column
 from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
 from sparsco.streams.shuffled import Shuffled
@@ -997,3 +998,8 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
 def test_plain_readings_know_wrong_lines():
     assert read_plainly(b"1 1:1\nx\n\n2 3:", "libsvm")[1] == {2, 4}
     assert read_plainly(b"1 | a\n1\n", "vw") == ([(1.0, 1.0, "", {"a": 1.0})], {2})
+
+
+def test_a_share_is_never_a_power_of_ten():
+    assert Column("x", "numbers", holes=0.997).line().startswith("x: numbers, 100% missing as the mean 0")
+    assert Column("x", "numbers", holes=0.0951).line().startswith("x: numbers, 9.5% missing as the mean 0")

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..util.atomic_files import real
 from .learning import add_learning, estimator
 from .options import (
     FINE,
@@ -163,7 +164,7 @@ def _train(given: argparse.Namespace) -> int:
     reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
         model, reader, names, named = to_update(given, reader)
-        given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
+        given.save_state |= real(path) == real(given.update)  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
     if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":

@@ -410,7 +410,10 @@ def _check_labels(labels: np.ndarray) -> None:
     """Raise a ValueError for labels that cannot be classes."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "biuU" or (labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels))):
-        return  # all but the rare cases, for which scikit-learn raises its own errors
+        return
+    if labels.dtype.kind in "OT" and all(isinstance(label, str) for label in labels.tolist()):
+        return
+    # what is left are the rare cases, for which scikit-learn raises its own errors
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(labels)

@@ -117,11 +117,6 @@ class EpochGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Raise for parameters or a problem that the optimizer does not support."""
-        if not problem.penalty.rho > 0.0:
-            raise ValueError(
-                "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
-                "optimizer='nftrl' or 'fobos'."
-            )
         check_epochs(self)
 
     def default_rule(self, problem: Problem) -> Halving:

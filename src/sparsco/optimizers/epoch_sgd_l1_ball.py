@@ -148,7 +148,7 @@ class EpochSGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Raise for parameters or a problem that the optimizer does not support."""
-        if not isinstance(problem.penalty, L1Ball) or problem.penalty.rho > 0.0:
+        if not isinstance(problem.penalty, L1Ball):
             raise ValueError(self.refusal(problem.penalty))
         check_epochs(self)
         if not self.rho1 > 0.0:

@@ -155,8 +155,8 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.l1_ratio_ = self.best_estimator_.l1_ratio_
         self.n_features_in_ = self.best_estimator_.n_features_in_
-        if self.best_estimator_.column_names is not None:
-            self.feature_names_in_ = self.best_estimator_.column_names
+        if self.best_estimator_.input_names is not None:
+            self.feature_names_in_ = self.best_estimator_.input_names
         if self.best_estimator_.has_classes:
             self.classes_ = self.best_estimator_.classes_
 

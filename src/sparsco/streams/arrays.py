@@ -91,12 +91,14 @@ class NpzStream(ArrayStream):
         self.files, self.path = files, files.paths[0]
         given = {"y": y, "weights": weights, "offset": offset, "time": time}
         self.has_own = any(each is not None for each in given.values())
-        try:
-            with np.load(self.path, allow_pickle=False) as held:
-                arrays = {name: held[name] for name in ("X", *given) if name in held}
-                X = arrays["X"] if "X" in arrays else sp.load_npz(self.path)
-        except (ValueError, KeyError, EOFError) as error:
-            raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
+        with open(self.path, "rb") as raw:
+            try:
+                with np.load(raw, allow_pickle=False) as held:
+                    arrays = {name: held[name] for name in ("X", *given) if name in held}
+                raw.seek(0)
+                X = arrays["X"] if "X" in arrays else sp.load_npz(raw)
+            except Exception as error:  # damage has errors of zipfile, zlib, tokenize, NumPy, SciPy and the system
+                raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
         super().__init__(X, *(arrays.get(name) if each is None else each for name, each in given.items()))
         self.format, self.label_dtype = self.path, None
 

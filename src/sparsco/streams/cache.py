@@ -278,8 +278,8 @@ class CachedStream(Stream):
     """A stream that is written to a cache during its first whole pass, and read from there afterwards."""
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
-        self.source, self.folder = source, Path(folder)
-        self.repeatable, self.labels_are, self.hashed_to = True, source.labels_are, source.hashed_to
+        self.source, self.folder, self.repeatable = source, Path(folder), True
+        self.labels_are, self.place, self.hashed_to = source.labels_are, source.place, source.hashed_to
         self._identity = source.identity()
         self._cache = self._open()
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..text.spec import TFIDF, WORD, TextSpec
+from ..util.progress import percent
 
 NUMBERS, CATEGORY, BOOLEAN, DATE, TEXT, IGNORED = "numbers", "category", "boolean", "date", "text", "ignored"
 REFUSE, ZERO, MEAN, INDICATOR = "refuse", "zero", "mean", "indicator"
@@ -118,7 +119,7 @@ class Column(NamedTuple):
             if len(self.rare) >= _MANY_TEXTS and sum(map(len, self.rare)) >= _LONG_TEXT * len(self.rare):
                 found.append(f"which look like texts: --text {self.name} makes words of them")
         if self.holes and self.kind not in (TEXT, IGNORED):
-            share = f"{100.0 * self.holes:.2g}% missing"
+            share = f"{percent(self.holes)} missing"
             by_indicator = f"with an indicator {self.name}?"
             if self.kind == CATEGORY:
                 found.append(f"{share} {by_indicator}" if self.missing == INDICATOR else share)

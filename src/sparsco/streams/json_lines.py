@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import Any
 
 from .description import BOOLEAN, DATE, NUMBERS, TEXT, Description
-from .files import Block, Files, needed
+from .files import NOT_UTF8, Block, Files, needed
 from .libsvm import shown
 from .parsed import Parsed
 from .protocol import StreamError
@@ -53,7 +54,7 @@ class JsonStream(TextStream, Tabular):
             return Parsed.none()._replace(lines=lines)
         table = self._read(text, self._types)
         if isinstance(table, str):
-            return self._wrong(text, table)
+            return self._wrong(text, self._types)
         parsed = self.parsed(table.combine_chunks().to_batches()[0], lines)
         if parsed.error:
             row, sentence = parsed.error
@@ -65,9 +66,9 @@ class JsonStream(TextStream, Tabular):
         text = text.removeprefix(b"\xef\xbb\xbf")
         sample = text[:_SAMPLE]
         sample = sample[: sample.rfind(b"\n") + 1] or text
-        found = self._read(sample, {}) if sample.strip() else "it is empty"
+        found = self._read(sample, {}) if sample.strip() else ""
         if isinstance(found, str):
-            wrong = self._wrong(sample, found)
+            wrong = self._wrong(sample, {})
             assert wrong.error
             raise StreamError(f"{self.files.name(0)}, line {wrong.error[0]}: {wrong.error[1]}.")
         types = dict(zip(found.schema.names, found.schema.types, strict=True))
@@ -91,7 +92,11 @@ class JsonStream(TextStream, Tabular):
         return self._arrow.string() if kind in (TEXT, DATE) or is_.is_temporal(type) else type
 
     def _read(self, text: bytes, types: dict[str, Any]) -> Any:
-        """Return a table, of these columns if there are any; the error of pyarrow if it fails."""
+        """Return a table, of these columns if there are any; a sentence if that fails."""
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            return NOT_UTF8
         schema = self._arrow.schema(list(types.items())) if types else None
         try:
             return self._json.read_json(
@@ -106,12 +111,19 @@ class JsonStream(TextStream, Tabular):
         except self._arrow.ArrowInvalid as error:
             return str(error)
 
-    def _wrong(self, text: bytes, sentence: str) -> Parsed:
-        """Return the error of a block that pyarrow cannot read."""
-        found = re.search(r" in row (\d+)", sentence)
-        if found is None:
-            return Parsed.none((1, f"it cannot be read as JSON lines ({shown(sentence.encode())})"))
-        line, reason = _line(text, int(found[1]) + 1), sentence.replace(found[0], "").removeprefix("JSON parse error: ")
+    def _wrong(self, text: bytes, types: dict[str, Any]) -> Parsed:
+        """Return the error of a block that cannot be read: the first line with which it cannot, and why."""
+
+        def error(lines: int) -> str:
+            found = self._read(head, types) if (head := b"".join(every[:lines])).strip() else ""
+            return found if isinstance(found, str) else ""
+
+        every = [line + b"\n" for line in text.split(b"\n")]
+        line = bisect.bisect_left(range(len(every)), True, key=lambda lines: error(lines) != "")
+        reason = error(line)
+        if reason in ("", NOT_UTF8):
+            return Parsed.none((line, reason) if reason else (1, "there is no object"))
+        reason = re.sub(r"^JSON parse error: | in row \d+", "", reason)
         return Parsed.none((line, f"it is not a JSON object like those before it ({shown(reason.encode())})"))
 
 

@@ -17,6 +17,7 @@ from ..streams.cache import CachedStream
 from ..streams.description import Description, listed
 from ..streams.texts import LabelledTexts
 from ..util.notices import warn
+from ..util.progress import percent
 from .labelled_rows import by_name
 
 MANY_FEATURES = 200
@@ -90,7 +91,7 @@ class Crossing:
             used, several = int((features.first_pair >= 0).sum()), int(features.clashes.sum())
             notes.append(
                 f"crosses are hashed: {used:,} of {len(features.clashes):,} columns are in use, and {several:,} of "
-                f"them hold more than one cross ({100.0 * several / max(used, 1):.2g}%)"
+                f"them hold more than one cross ({percent(several / max(used, 1))})"
             )
         return notes
 

@@ -19,7 +19,7 @@ from ..streams.features import signs_of
 from ..util import html as html
 from ..util.axes import page_axes, scale_of_counts
 from ..util.notices import in_shell
-from ..util.progress import duration, printable
+from ..util.progress import duration, percent, printable
 from .model_checks import used_columns
 from .model_fields import description_of, hash_seed_of
 from .model_files import intervals_in, restored, stability_of
@@ -319,9 +319,9 @@ def described(content: Mapping[str, Any], top: int) -> str:
         texts = ["" if cell is None else f"{cell:.6g}" for cell in cells]
         if has_spreads:
             largest = max((cell for cell in cells if cell is not None), key=abs)
-            texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), f"{100.0 * each['occurs']:.3g}%"]
+            texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), percent(each["occurs"], 3)]
         if has_promise:
-            texts += [f"{each['q_value']:.2g}", f"{100.0 * each['probability']:.3g}%"]
+            texts += [f"{each['q_value']:.2g}", percent(each["probability"], 3)]
         lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
@@ -388,7 +388,7 @@ def headline(found: Mapping[str, Any]) -> str:
     for name, where in (("test", "on test rows"), ("progressive", "on rows before they were learned")):
         judged = outcome.get(name, {})
         if "error" in judged:
-            return f"{sentence} with {100.0 * judged['error']:.2g}% error {where}"
+            return f"{sentence} with {percent(judged['error'])} error {where}"
         if "rmse" in judged:
             return f"{sentence} with a root mean squared error of {judged['rmse']:.3g} {where}"
     return sentence

@@ -14,7 +14,7 @@ from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Hashed, Keyed, Vocabulary
 from ..streams.parsed import Pieces
-from ..streams.protocol import column_of, unlabelled
+from ..streams.protocol import column_of, first_unlabelled, no_label, unlabelled
 from ..streams.tabular import ROLES
 from ..streams.texts import LabelledTexts
 
@@ -112,16 +112,16 @@ def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
     return y if offsets is None else with_offset(y, offsets)
 
 
-def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> None:
+def check_labels(part: LabelledRows, first: int, classes: Any, stream: Stream) -> None:
     """Raise a ValueError for rows without a label, and for labels that are not among the classes.
 
-    ``first`` is the number of the first row, and ``hint`` says where labels are found.
+    ``first`` is the number of the first row; ``stream`` has the rows in the order of the source.
     """
     y = part.y
     numbers = first + np.arange(part.rows) if part.numbers is None else part.numbers
     missing = unlabelled(y)
     if missing.any():
-        raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint or 'every row must have one'}.")
+        raise no_label(stream, first + int(missing.argmax()) if part.numbers is None else first_unlabelled(stream))
     if classes is not None:
         unknown = ~np.isin(y, classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
         for label in classes if y.dtype.kind != "O" else ():
@@ -130,8 +130,8 @@ def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> Non
             at = int(unknown.argmax())
             label = labels(y[at : at + 1]).tolist()[0]
             raise ValueError(
-                f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: name all "
-                "classes (--classes), or accept new ones (--classes any)."
+                f"{stream.place}row {numbers[at] + 1} has the label {label!r}, which is not one of the classes "
+                f"{classes}: name all classes (--classes), or accept new ones (--classes any)."
             )
 
 

@@ -13,7 +13,7 @@ from ..data.slots import without
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.description import TEXT, Description, offset_column
-from ..streams.protocol import unlabelled
+from ..streams.protocol import no_label, unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, converted_by, labels
 from .model_fields import columns_to_read, description_of, feature_names
@@ -142,7 +142,7 @@ class Watched(Stream):
 
     def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
         self.stream, self.total, self.progress = stream, stream.total, progress
-        self.labels_are = stream.labels_are
+        self.labels_are, self.place = stream.labels_are, stream.place
 
     def chunks(self, start: Any = None) -> Iterator[Chunk]:
         """Yield the chunks of the stream."""
@@ -155,7 +155,7 @@ class _Renamed(Stream):
     """A stream of a cache whose columns have names, with its columns mapped to those of a model with named features."""
 
     def __init__(self, stream: Stream, names: list[str]) -> None:
-        self.stream, self.total, self.d = stream, stream.total, len(names)
+        self.stream, self.total, self.d, self.place = stream, stream.total, len(names), stream.place
         place = {name: column for column, name in enumerate(names)}
         self.column = np.full(max(stream.names, default=-1) + 1, -1, np.int64)
         for column, name in stream.names.items():
@@ -223,8 +223,7 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     for chunk in stream:
         missing = unlabelled(chunk.y)
         if missing.any():
-            hint = f": {stream.labels_are}" if stream.labels_are else ""
-            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
+            raise no_label(stream, chunk.first + int(missing.argmax()))
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
         total.add(model.margins_of(chunk.matrix, chunk.offsets), chunk.y, weights, chunk.first)
         rows += chunk.rows

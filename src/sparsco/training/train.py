@@ -399,7 +399,7 @@ class Training:
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
         matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
-            check_labels(part, self.row, self.classes, self.stream.labels_are)
+            check_labels(part, self.row, self.classes, self.stream)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
             self._watch_order(y)

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 
 def notebook_display() -> Callable[..., Any] | None:
     """Return the function that shows something below the cell of a notebook; None outside of notebooks."""
@@ -163,6 +165,15 @@ def duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """Return a share as a percentage, rounded to significant digits, never as a power of ten.
+
+    >>> percent(0.0123), percent(1.0), percent(0.996), percent(1e-7, 3)
+    ('1.2%', '100%', '100%', '0.00001%')
+    """
+    return np.format_float_positional(float(f"{100.0 * share:.{digits}g}"), trim="-") + "%"
 
 
 class Live(_Line):
