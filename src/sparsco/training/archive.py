@@ -36,6 +36,7 @@ from ..offsets import has_offset, records_of
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
 from ..util.attributes import Restored, add_attributes
+from ..util.typed import check_fields, check_rules, checked
 from .names import class_of, name_of
 
 FORMAT = 1
@@ -268,7 +269,7 @@ class _Decoder:
         later = [defaults[name] for name in kind._fields[len(fields) :] if name in defaults]  # younger than the file
         if len(fields) + len(later) != len(kind._fields):
             raise TypeError(f"{x['record']} has other fields")
-        return tuple.__new__(kind, [*fields, *later])
+        return checked(tuple.__new__(kind, [*fields, *later]))
 
     def _object(self, x: dict[str, Any]) -> Any:
         kind = class_of(x["object"])
@@ -277,8 +278,10 @@ class _Decoder:
         made = object.__new__(kind)
         self._objects.append(made)
         state = {key: self.decode(value) for key, value in x["state"]}
+        check_fields(kind, state.items())
         if isinstance(made, Restored):
             made.__setstate__(state)
         else:
             add_attributes(made, state)
+        check_rules(made)
         return made
