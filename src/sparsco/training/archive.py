@@ -20,11 +20,13 @@ of a model are validated as well.  A training state is not validated: it must be
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -45,6 +47,19 @@ _HEAD = struct.Struct("<8sIQ")
 _DIGEST = 32
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
+
+
+_WRONG = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""The errors that values of a file can cause where code meets them."""
 
 
 class ArchiveError(ValueError):
@@ -113,13 +128,23 @@ def read(path: str | Path, kind: str) -> Any:
         if header.get("kind") != kind:
             raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco, not a {kind}.")
         loaded = [_array(file, place, *array) for place, array in zip(places, arrays, strict=True)]
-    try:
+    with refusing(path, f"was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}"):
         return _Decoder(loaded).decode(header["content"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ImportError, RecursionError) as error:
-        why = str(error).rstrip(".")
-        raise ArchiveError(
-            f"{path} was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}: {why}."
-        ) from None
+
+
+@contextlib.contextmanager
+def refusing(path: str | Path, because: str) -> Iterator[None]:
+    """Turn an error over the contents of a file into an ArchiveError of one sentence.
+
+    What a file asks for may take more memory than there is: that is an error of the file, too.
+    """
+    try:
+        yield
+    except ArchiveError:
+        raise
+    except _WRONG as error:
+        what = f"there is no field {error}" if isinstance(error, KeyError) else str(error)
+        raise ArchiveError(f"{path} {because}: {what.rstrip('.') or type(error).__name__}.") from None
 
 
 def _listed(arrays: Any) -> Any:

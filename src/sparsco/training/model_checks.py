@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.cross_rules import Cross
-from ..data.crosses import CHILD, Crossed
+from ..data.crosses import BUCKET, CHILD, Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..error_control.scores import StabilityPaths
 from ..estimators.linear import LinearModel
@@ -41,6 +41,9 @@ def check(content: Mapping[str, Any]) -> None:
     description = content.get("description")
     _must(description is None or isinstance(description, Description), "its description of columns is wrong")
     check_counts(content.get("counts") or {}, description)
+    bits = content["extra"].get("reader", {}).get("hash_bits") if description is None else description.hash_bits
+    hashed = bits is not None and content["features"] == "columns"
+    _must(not hashed or width == 1 << bits, "its number of features is not that of its hash")
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -228,7 +231,12 @@ def _check_crosses(content: Mapping[str, Any]) -> None:
     for array in (stored["buckets"], stored["pairs"]):
         _must(isinstance(array, np.ndarray) and array.dtype == np.int64, "its crosses are wrong")
     _must(stored["buckets"].shape == stored["pairs"].shape, "its crosses are wrong")
-    needed = crossed_in(content).parents_of(np.append(used_columns(content), stored["pairs"]))
+    is_new = len(np.unique(stored["buckets"])) == len(stored["buckets"])
+    _must(is_new and (stored["buckets"] >= 0).all() and (stored["pairs"] >= CHILD).all(), "its crosses are wrong")
+    used, hashed = used_columns(content), stored["buckets"] + BUCKET
+    _must(np.isin(used[used >= BUCKET], hashed).all(), "it has crosses without a name")
+    _must((hashed < BUCKET + (stored["asked"].bits and 1 << stored["asked"].bits)).all(), "its crosses are wrong")
+    needed = crossed_in(content).parents_of(np.append(used, stored["pairs"]))
     _must(np.isin(needed, parents).all(), "it has crosses of columns that it does not have")
 
 
@@ -240,7 +248,7 @@ def crossed_in(content: Mapping[str, Any]) -> Crossed:
     found.parent_names, found.by_name = list(stored["names"]), stored["by_name"]
     found.members, found.keys = stored["members"], stored["keys"]
     found.born = np.zeros(len(found.members), np.uint64)
-    found.first_pair[stored["buckets"]] = stored["pairs"]
+    found.note(stored["buckets"], stored["pairs"])
     return found.of(used if len(used) else stored["parents"][:1], stored["columns"])
 
 
