@@ -148,7 +148,17 @@ class Crossed(SeenColumns):
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
-    def check(self, matrix: Matrix) -> None:
+    def check(self) -> None:
+        """Raise a ValueError for columns of a file that do not have a name, words, boundaries and a key each."""
+        super().check()
+        found, n = (self.members, self.born, self.keys), len(self.parents)
+        if len(self.parent_names) != n or not all(each.shape == (n,) and each.dtype == np.uint64 for each in found):
+            raise ValueError("the columns of its crosses do not fit")
+        arrays = (self.first_pair, np.int64), (self.clashes, np.bool_)
+        if not all(each.shape == (len(self.buckets),) and each.dtype == kind for each, kind in arrays):
+            raise ValueError("its hashed crosses do not fit")
+
+    def check_columns(self, matrix: Matrix) -> None:
         """Raise a ValueError for rows that cannot be crossed, before anything is learned of them."""
         if matrix.indices.size and matrix.indices.max() >= CHILD:
             raise ValueError(
@@ -158,7 +168,7 @@ class Crossed(SeenColumns):
 
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns, and their crosses; new slots are made."""
-        self.check(matrix)
+        self.check_columns(matrix)
         columns = matrix.indices.astype(np.int64, copy=False)
         return super().place(self._expanded(matrix, columns, self._meet(columns), notes=True))
 
@@ -210,12 +220,12 @@ class Crossed(SeenColumns):
         left, right = (self.keys[self.parents.slots_of(side)] for side in pairs_of(pairs))
         buckets = ((left + right) * _MIX >> U(64 - self.asked.bits)).astype(np.int64)
         if notes:
-            self.note(buckets, pairs)
+            self.remember(buckets, pairs)
         found = numbers.copy()
         found[is_cross] = BUCKET + buckets
         return found
 
-    def note(self, buckets: np.ndarray, pairs: np.ndarray) -> None:
+    def remember(self, buckets: np.ndarray, pairs: np.ndarray) -> None:
         """Remember the first cross of each hashed column, and which columns have several."""
         known = len(self.buckets)
         at = self.buckets.make_slots(buckets)

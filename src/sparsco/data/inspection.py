@@ -64,11 +64,11 @@ def check_rows(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, d: int
     if len(indices) != len(data) or indptr[-1] != len(data):
         raise ValueError("a block has entries of no row")
     numbers = indices.view(np.int32) if indices.dtype == np.uint32 and d <= 1 << 31 else indices.astype(np.int64)
-    zeros, wild, outside, repeated, _ = inspected(indptr, numbers, data, d, True)
+    _, wild, outside, repeated, _ = inspected(indptr, numbers, data, d, True)
     if outside:
         raise ValueError(f"a block has an index outside of its {d} columns")
-    if zeros or wild or repeated:
-        raise ValueError("a block has a number that is zero or not finite, or a row with two values of one column")
+    if wild or repeated:
+        raise ValueError("a block has a number that is not finite, or a row with two values of one column")
 
 
 def _hash_table(indptr: np.ndarray, d: int) -> tuple[np.ndarray, np.uint64, np.uint64]:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 from ..jit.lanes import EIGHT, load, prefetch, store
-from .inspection import LARGEST, as_csr, inspected
+from .inspection import LARGEST, as_csr, check_rows, inspected
 
 MAX_FEATURES = 2**32 - 1
 
@@ -26,6 +26,15 @@ class Matrix(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def check(self) -> None:
+        """Raise a ValueError for rows of a file that kernels would leave."""
+        kinds = (self.indptr, "i8"), (self.indices, "u4 u8 i8"), (self.data, "f8 f4")
+        if not all(array.ndim == 1 and array.dtype.str[1:] in names.split() for array, names in kinds):
+            raise ValueError("rows are of another type")
+        check_rows(self.indptr, self.indices, self.data, self.d)
+        if self.is_full and len(self.data) != len(self) * self.d:
+            raise ValueError("rows are not full")
 
     @property
     def array(self) -> np.ndarray:

@@ -116,7 +116,9 @@ class OneExample(LinearBase):
                 keys, rows = self._fit.features.drain_by_key()
                 y, offset, times = self._fit.drain_targets()
                 weights = self._class_weights(y)
-                learn_queued_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights, times)
+                learn_queued_bounded(
+                    self, keys, rows, y if offset is None else codes_at(self, y, offset), weights, times
+                )
                 self.n_features_in_ = self._fit.features.width
             self._end_queue(len(y))
 

@@ -248,7 +248,7 @@ def crossed_in(content: Mapping[str, Any]) -> Crossed:
     found.parent_names, found.by_name = list(stored["names"]), stored["by_name"]
     found.members, found.keys = stored["members"], stored["keys"]
     found.born = np.zeros(len(found.members), np.uint64)
-    found.note(stored["buckets"], stored["pairs"])
+    found.remember(stored["buckets"], stored["pairs"])
     return found.of(used if len(used) else stored["parents"][:1], stored["columns"])
 
 
