@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
+from ..jit.dispatch import U, kernel
 from .description import BOOLEAN, DATE, NUMBERS, TEXT, Description
 from .files import Block, Files, needed
 from .libsvm import shown
@@ -15,6 +18,10 @@ from .text import TextStream
 
 _SAMPLE = 1 << 20
 """The bytes from which the types of fields are inferred."""
+_ROW = " in row "
+"""The words of an error of pyarrow before the number of the row, from 0."""
+_DEEPEST = 64
+"""The most brackets inside one another; pyarrow takes a square of the depth, and the stack of the process."""
 
 
 class JsonStream(TextStream, Tabular):
@@ -93,6 +100,9 @@ class JsonStream(TextStream, Tabular):
     def _read(self, text: bytes, types: dict[str, Any]) -> Any:
         """Return a table, of these columns if there are any; the error of pyarrow if it fails."""
         schema = self._arrow.schema(list(types.items())) if types else None
+        row = too_deep(np.frombuffer(text, np.uint8), _DEEPEST)
+        if row >= 0:
+            return f"it has more than {_DEEPEST} brackets inside one another{_ROW}{row}"
         try:
             return self._json.read_json(
                 self._arrow.BufferReader(text),
@@ -108,11 +118,36 @@ class JsonStream(TextStream, Tabular):
 
     def _wrong(self, text: bytes, sentence: str) -> Parsed:
         """Return the error of a block that pyarrow cannot read."""
-        found = re.search(r" in row (\d+)", sentence)
+        found = re.search(rf"{_ROW}(\d+)", sentence)
         if found is None:
             return Parsed.none((1, f"it cannot be read as JSON lines ({shown(sentence.encode())})"))
         line, reason = _line(text, int(found[1]) + 1), sentence.replace(found[0], "").removeprefix("JSON parse error: ")
+        if reason.startswith("it has"):
+            return Parsed.none((line, f"{reason}: write flat objects"))
         return Parsed.none((line, f"it is not a JSON object like those before it ({shown(reason.encode())})"))
+
+
+@kernel
+def too_deep(text, most):
+    """Return the row (from 0) that opens more brackets inside one another than ``most``, -1 if none does."""
+    depth, row, begun, quoted, escaped = 0, 0, False, False, False
+    for p in range(U(text.size)):
+        c = text[p]
+        if c == U(10) and begun and depth == 0:
+            row, begun, quoted = row + 1, False, False
+        elif escaped:
+            escaped = False
+        elif quoted:
+            escaped, quoted = c == U(92), c != U(34)
+        elif c == U(34):
+            quoted = True
+        elif c == U(91) or c == U(123):
+            depth, begun = depth + 1, True
+            if depth > most:
+                return row
+        elif c == U(93) or c == U(125):
+            depth -= 1
+    return -1
 
 
 def _line(text: bytes, row: int) -> int:
