@@ -126,3 +126,19 @@ def test_the_padding_of_xz_is_no_garbage(tmp_path):
 def _written(path, content):
     path.write_bytes(content)
     return path
+
+
+@pytest.mark.parametrize("depth", [65, 20_000])
+@pytest.mark.parametrize("line", [1, 3])
+def test_json_is_not_nested_without_end(tmp_path, depth, line):
+    rows = ['{"a": 1, "b": "x\\"[[{", "y": 1}'] * 4
+    rows[line - 1] = '{"a": ' + "[" * depth + "]" * depth + ', "y": 1}'
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    with pytest.raises(StreamError, match=rf"a.jsonl, line {line}: it has more than 64 brackets inside one another"):
+        examples(tmp_path / "a.jsonl", target="y")
+
+
+def test_brackets_in_texts_are_not_nested(tmp_path):
+    line = '{"a": 1, "b": "' + "[" * 200 + '\\"[[", "y": 1}\n'
+    (tmp_path / "a.jsonl").write_text(3 * line)
+    assert examples(tmp_path / "a.jsonl", target="y")[1] == [1.0, 1.0, 1.0]

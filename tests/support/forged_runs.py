@@ -135,7 +135,7 @@ def command(*arguments: Any) -> None:
 
 
 def as_in_shell(action: Callable[[], Any]) -> None:
-    """Do something; raise RefusedError with the sentence that a command would print, or the error if it is no sentence."""
+    """Do something; raise RefusedError with the sentence of an error that has one."""
     said: list[str] = []
     before, cli._complain = cli._complain, lambda sentence, code: said.append(sentence) or code
     try:

@@ -58,13 +58,26 @@ def write_data(folder: Path) -> None:
             txt.write(f"{'spam' if y else 'ham'}\t{words} {'fig' if y else ''}\n")
 
 
-def seeds(folder: Path) -> list[Seed]:
-    """Make all files in a folder, by commands as users give them."""
+FEW = {
+    "model": ("hashed", "characters", "born", "fading"),
+    "checkpoint": ("fobos", "table"),
+    "cache": ("table", "vw"),
+}
+"""The names of a few files that have most fields together."""
+
+
+def seeds(folder: Path, few: bool = False) -> list[Seed]:
+    """Make the files in a folder, all or a few, by commands as users give them."""
     write_data(folder)
-    return [*_models(folder), *_checkpoints(folder), *_caches(folder)]
+    kept = FEW if few else {}
+    return [
+        *_models(folder, kept.get("model")),
+        *_checkpoints(folder, kept.get("checkpoint")),
+        *_caches(folder, kept.get("cache")),
+    ]
 
 
-def _models(folder: Path) -> list[Seed]:
+def _models(folder: Path, kept: tuple[str, ...] | None) -> list[Seed]:
     svm, vw, csv, txt = (folder / f"a.{suffix}" for suffix in ("svm", "vw", "csv", "txt"))
     table = ["--weight", "w", "--tag", "id", "--text", "note"]
     roles = ["--schema", "t=ignored", "--schema", "e=ignored"]
@@ -73,8 +86,11 @@ def _models(folder: Path) -> list[Seed]:
         "hashed": (vw, ["--hash-bits", "12", "--alpha", "0.001", "--save-state"]),
         "table": (csv, ["--target", "value", *table, *roles]),
         "classes": (csv, ["--target", "kind", *table, *roles, "--loss", "multinomial", "--alpha", "0.01"]),
-        "texts": (txt, ["--ngrams", "1-2", "--weighting", "tfidf", "--format", "text"]),
-        "characters": (txt, ["--analyzer", "char", "--format", "text", "--hash-bits", "12", "--weighting", "tfidf"]),
+        "texts": (txt, ["--ngrams", "1-2", "--weighting", "tfidf", "--format", "text", "--alpha", "0.001"]),
+        "characters": (
+            txt,
+            ["--analyzer", "char", "--format", "text", "--hash-bits", "12", "--weighting", "tfidf", "--alpha", "0.001"],
+        ),
         "calibrated": (svm, ["--calibrate", "--class-weight", "balanced", "--intervals", "0.9", "--alpha", "0.01"]),
         "promise": (svm, ["--fdr", "0.3"]),
         "crosses": (csv, ["--target", "ok", *table, *roles, "--cross", "city:kind", "--alpha", "0.001"]),
@@ -85,6 +101,8 @@ def _models(folder: Path) -> list[Seed]:
     }
     found = []
     for name, (data, options) in given.items():
+        if kept is not None and name not in kept:
+            continue
         path = folder / f"{name}.model"
         reading = ["--format", "text"] if data is txt else []
         assert cli.main(["train", str(data), "-m", str(path), "--quiet", "--no-cache", *options]) == 0, name
@@ -120,7 +138,7 @@ def _updating(data: Path, folder: Path) -> Callable[[Path], None]:
     return lambda path: command("train", data, "--update", path, "-m", f"{path}.new", "--quiet", "--no-cache")
 
 
-def _checkpoints(folder: Path) -> list[Seed]:
+def _checkpoints(folder: Path, kept: tuple[str, ...] | None) -> list[Seed]:
     svm, csv = folder / "a.svm", folder / "a.csv"
     table = {"target": "ok", "weight": "w", "schema": {"e": "ignored"}}
     timed, untimed = table | {"time": "t"}, table | {"schema": {"t": "ignored", "e": "ignored"}}
@@ -142,6 +160,8 @@ def _checkpoints(folder: Path) -> list[Seed]:
     }
     found = []
     for name, (data, settings, more) in given.items():
+        if kept is not None and name not in kept:
+            continue
         path = folder / f"{name}.checkpoint"
 
         def learn(path: Path, data: Path = data, settings: Any = settings, more: Any = more, **how: Any) -> None:
@@ -169,7 +189,7 @@ def _resuming(learn: Callable[..., None]) -> Callable[[Path], None]:
     return lambda path: as_in_shell(lambda: learn(path, resume=True))
 
 
-def _caches(folder: Path) -> list[Seed]:
+def _caches(folder: Path, kept: tuple[str, ...] | None) -> list[Seed]:
     svm, vw, csv, txt = (folder / f"a.{suffix}" for suffix in ("svm", "vw", "csv", "txt"))
     roles = ["--target", "ok", "--weight", "w", "--tag", "id", "--time", "t", "--offset", "log(e)", "--text", "note"]
     given = {
@@ -180,6 +200,8 @@ def _caches(folder: Path) -> list[Seed]:
     }
     found = []
     for name, (data, options, model) in given.items():
+        if kept is not None and name not in kept:
+            continue
         path = folder / f"{name}.rows"
         assert cli.main(["convert", str(data), str(path), "--quiet", *options]) == 0
         actions = [_learning(), _learning("--alpha", "0.01", "--passes", "2")]
@@ -206,9 +228,9 @@ class Cases(NamedTuple):
     """By how many bytes the process grows by a valid file, for each seed and action."""
 
     @classmethod
-    def in_folder(cls, folder: Path) -> Cases:
+    def in_folder(cls, folder: Path, few: bool = False) -> Cases:
         """Make the valid files, and do everything once with each, so that all code is loaded."""
-        found, growth = seeds(folder), {}
+        found, growth = seeds(folder, few), {}
         for seed in found:
             for k, action in enumerate(seed.actions):
                 path = folder / f"{k}-{seed.path.name}"

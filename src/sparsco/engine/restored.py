@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
 from ..parts.part import must_be
-from ..problem.state import Block, Means, Problem
+from ..problem.state import Block, Problem
 from ..problem.targets import Targets
 from ..util.attributes import attributes
 from .pilot_rows import PilotRows
@@ -81,15 +82,17 @@ def _is_like(value: Any, fresh: Any) -> bool:
 def _check_windows(windows: Any, problem: Problem) -> None:
     """Raise an error for means and gradients of other features or models."""
     _must(isinstance(windows, Windows))
-    for phase in (windows.phase_under_way, windows.last_phase):
-        if phase is not None:
-            sums = phase[2:6] if isinstance(phase, Means) else (phase.G, phase.H)
-            sides = (phase.w, sums[0], sums[2]) if isinstance(phase, Means) else (phase.w, *sums)
-            _must(all(side is None or _is(side, (problem.d, problem.m)) for side in sides))
-            _must(_is(phase.b, (problem.m,)))
+    phase, ended, width = windows.phase_under_way, windows.last_phase, problem.width
+    if phase is not None:
+        _must(isinstance(phase, FixedPoint) and phase.m == problem.m and type(phase.n) is int)
+        _must(all(_is(side, (problem.d, width)) for side in (phase.w, phase.G, phase.H)))
+        _must(_is(phase.b, (width,)) and _is(phase.bias, (2, width)))
+    if ended is not None:
+        sides = [side for side in (ended.w, ended.g, ended.H) if side is not None]
+        _must(all(_is(side, (None, problem.m)) and len(side) <= problem.d for side in sides))
     if windows.previous is not None:
         cells, bias, _ = windows.previous
-        _must(_is(cells, (problem.d, None, problem.width), problem.kind) and bias.ndim == 2)
+        _must(_is(cells, (None, None, width), problem.kind) and len(cells) <= problem.d and bias.ndim == 2)
 
 
 def _is(array: Any, shape: tuple[int | None, ...], kind: Any = np.float64) -> bool:
