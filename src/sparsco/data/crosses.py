@@ -72,6 +72,7 @@ class Crossed(SeenColumns):
     """The names of new columns; set by whoever brings rows."""
     by_name = False
     """Whether names are the features, and the numbers of the columns mean nothing elsewhere."""
+    _known: tuple[Any, ...] | None = None
 
     def __init__(self, asked: Cross) -> None:
         super().__init__()
@@ -91,7 +92,6 @@ class Crossed(SeenColumns):
         """The columns that crosses were hashed to."""
         self.first_pair, self.clashes = np.zeros(0, np.int64), np.zeros(0, bool)
         """The first cross of each of these columns, and which have a second one."""
-        self._known: tuple[Any, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"naming": None, "_known": None}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.inspection import LARGEST, check_rows
-from ..util.typed import check_fields
+from ..util.typed import check_fields, fits
 from .frequencies import check_counts
 
 _TYPES: dict[str, tuple[Any, ...]] = {
@@ -69,8 +69,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> None:
     _must(type(identity["format"]) is str and type(identity["options"]) is dict, "its source is not described")
     for file in identity["source"]:
         _has(_File, file)
-    bits = identity["options"].get("hash_bits")
-    _must(bits is None or (type(bits) is int and 1 <= bits <= 31), "its number of bits of a hash is impossible")
+    _check_options(identity["options"])
     labels, d = manifest["labels"], manifest["d"]
     _must(len(set(labels)) == len(labels), "a label comes twice")
     for block in manifest["blocks"]:
@@ -80,6 +79,16 @@ def check_manifest(manifest: Mapping[str, Any]) -> None:
         rows, read, end = rows + _check_arrays(block), block["read"], block["end"]
     most = max((block["d"] for block in manifest["blocks"]), default=0)
     _must((rows, most, end) == (manifest["rows"], d, manifest["size"]), "its blocks are of other rows")
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raise a ValueError for options of the reader that a later reading would stumble over."""
+    bits, pairs, names = options.get("hash_bits"), options.get("quadratic"), options.get("names")
+    _must(bits is None or (type(bits) is int and 1 <= bits <= 31), "its number of bits of a hash is impossible")
+    _must(type(options.get("seed", 0)) is int and type(options.get("signed", True)) is bool, "its hash is unknown")
+    is_bytes = fits(pairs, list[list[int]] | None) and all(0 <= byte < 256 for pair in pairs or [] for byte in pair)
+    _must(is_bytes, "its pairs of namespaces are not characters")
+    _must(names in (None, "keys") or (len(names) == 2 and type(names[0]) is int), "its first names are not counted")
 
 
 def _check_arrays(block: Mapping[str, Any]) -> int:

@@ -14,8 +14,10 @@ shape]}.  For the classes that ``names.py`` lists, by their stable names, they a
 {"object": name, "state": [[name, value], ...]} and {"class": name}.  {"same": number} is an object that came before.
 
 Reading makes numbers, strings, arrays and bare instances of these classes, and calls none of their constructors. Sizes
-are compared with the size of the file before anything is allocated, the checksum before anything is used.  The fields
-of a model are validated as well.  A training state is not validated: it must be trusted like a program.
+are compared with the size of the file before anything is allocated, the checksum before anything is used.  Anyone can
+write a checksum, so every record and object is checked by its class: each field by its type hint, and the whole by the
+method ``check()``, if the class has one without arguments.  The fields of a model are then checked against each other.
+A training state is checked as far as sizes, types and places in arrays go; its numbers are taken as they are.
 """
 
 from __future__ import annotations
