@@ -128,7 +128,7 @@ class JsonStream(TextStream, Tabular):
 
 
 @kernel
-def too_deep(text, most):
+def too_deep(text: Any, most: Any) -> Any:
     """Return the row (from 0) that opens more brackets inside one another than ``most``, -1 if none does."""
     depth, row, begun, quoted, escaped = 0, 0, False, False, False
     for p in range(U(text.size)):

@@ -81,4 +81,5 @@ def spec_of(options: TextSpec | Mapping[str, Any] | None) -> TextSpec:
                 raise ValueError(f"text_options has {name!r}: choose from {', '.join(TextSpec._fields)}.")
         options = TextSpec(**dict(options or {}))
     spec = options._replace(ngrams=options.lengths).check()
-    return spec._replace(ngrams=tuple(spec.lengths))
+    low, high = spec.lengths
+    return spec._replace(ngrams=(low, high))

@@ -25,7 +25,7 @@ def checked(record: Any) -> Any:
     return record
 
 
-def check_fields(kind: type, fields: Iterable[tuple[str, Any]]) -> None:
+def check_fields(kind: Any, fields: Iterable[tuple[str, Any]]) -> None:
     """Raise a TypeError if a value is not of the type that a class declares for the field of this name."""
     hints = _hints(kind)
     for name, value in fields:
@@ -73,11 +73,11 @@ def _items_fit(value: Any, kind: type, parts: tuple[Any, ...]) -> bool:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
 @functools.cache
-def _rules(kind: type) -> Callable[[Any], Any] | None:
+def _rules(kind: Any) -> Callable[[Any], Any] | None:
     rules = getattr(kind, "check", None)
     return rules if inspect.isfunction(rules) and len(inspect.signature(rules).parameters) == 1 else None
