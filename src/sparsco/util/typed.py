@@ -35,7 +35,7 @@ def check_fields(kind: Any, fields: Iterable[tuple[str, Any]]) -> None:
 
 def check_rules(made: Any) -> None:
     """Check an object by the rules of its class, its method ``check()``, if it has one without arguments."""
-    rules = _rules(type(made))
+    rules = _rules(made.__class__)
     if rules is not None:
         rules(made)
 
