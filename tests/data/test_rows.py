@@ -8,7 +8,9 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparsco import SparseRegressor
 from sparsco.data.rows import as_matrix
+from sparsco.data.slot_tables import starts_of
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, bool])
@@ -62,3 +64,28 @@ def test_entries_in_any_order_are_kept_and_repeated_ones_are_summed(rows, d, kin
         for j, x in zip(row, data[indptr[i] :], strict=False):
             sums[j * (d // 6)] = sums.get(j * (d // 6), 0.0) + x
         assert found.indices[own].tolist() == list(sums) and found.data[own].tolist() == list(sums.values())
+
+
+@pytest.mark.parametrize("value", [-5, 10**6, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_pointers_that_do_not_ascend_are_refused(form, value):
+    X = sp.random(50, 20, 0.3, format=form, random_state=0)
+    X.indptr[3] = value
+    with pytest.raises(ValueError, match="build it again"):
+        as_matrix(X)
+
+
+def test_pointers_are_checked_before_a_prediction():
+    X = sp.random(50, 20, 0.3, format="csr", random_state=0)
+    model = SparseRegressor(alpha=0.1).fit(X, np.arange(50.0))
+    X.indptr[3] = 10**6
+    with pytest.raises(ValueError, match="do not ascend"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("places", [1 << 10, 1 << 18])
+def test_no_one_can_choose_columns_that_begin_at_one_place_of_a_hash_table(places):
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)  # of the constant that the hash had
+    chosen = np.array([c for k in range(1 << 14) if (c := inverse * k % 2**64) < 1 << 62], np.int64)
+    starts = starts_of(np.zeros(places, np.uint32), chosen)
+    assert len(np.unique(starts)) > min(len(chosen), places) / 3

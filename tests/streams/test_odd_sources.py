@@ -205,3 +205,19 @@ def test_json_lines_name_the_line_and_the_reason(tmp_path):
         file.write_text(text)
         with pytest.raises(StreamError, match=rf"x\.jsonl, {says}"):
             list(open_stream(file, schema={"a": "category"} if "1.5" in text else None))
+
+
+@pytest.mark.parametrize("depth", [65, 20_000])
+@pytest.mark.parametrize("line", [1, 3])
+def test_json_is_not_nested_without_end(tmp_path, depth, line):
+    rows = ['{"a": 1, "b": "x\\"[[{", "y": 1}'] * 4
+    rows[line - 1] = '{"a": ' + "[" * depth + "]" * depth + ', "y": 1}'
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    with pytest.raises(StreamError, match=rf"a.jsonl, line {line}: it has more than 64 brackets inside one another"):
+        examples(tmp_path / "a.jsonl", target="y")
+
+
+def test_brackets_in_texts_are_not_nested(tmp_path):
+    line = '{"a": 1, "b": "' + "[" * 200 + '\\"[[", "y": 1}\n'
+    (tmp_path / "a.jsonl").write_text(3 * line)
+    assert examples(tmp_path / "a.jsonl", target="y")[1] == [1.0, 1.0, 1.0]

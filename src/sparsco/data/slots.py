@@ -155,6 +155,14 @@ class SeenColumns(Columns):
     def __getstate__(self) -> dict[str, Any]:
         return attributes(self) | {"_made": None}
 
+    def check(self) -> None:
+        """Raise a ValueError for slots that do not each have a column."""
+        columns = self._of_slot
+        if columns.dtype != np.int64 or columns.ndim != 1 or not 0 <= self._used <= len(columns) or not len(columns):
+            raise ValueError("its features have no columns")
+        if (columns < 0).any() or len(np.unique(columns[: self._used])) < self._used or self.width < 0:
+            raise ValueError("two of its features have the same column")
+
     @property
     def _table(self) -> np.ndarray:
         """Return the hash table, which is made when it is first needed.

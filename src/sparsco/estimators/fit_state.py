@@ -26,6 +26,7 @@ from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
+from ..engine.restored import check_run
 from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes
@@ -111,8 +112,7 @@ class FitState(LifeCycle, Restored):
         add_attributes(self, state)
         self._share_warnings()
         for run in self.runs if self.long is None else [*self.runs, *self.long.runs]:
-            if run.state is not None:
-                run.optimizer.layout.check(run.problem, run.state)
+            check_run(run)
 
     def _share_warnings(self) -> None:
         for run in self.runs:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from ..data.crosses import Crossed
+from ..data.inspection import check_pointers
 from ..data.rows import Matrix, as_matrix
 from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
@@ -175,6 +176,8 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
             return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
+        elif sp.issparse(X):
+            check_pointers(X.indptr, len(X.data), "X")
         p = X @ model.coef.T
         return self._at((p.toarray() if sp.issparse(p) else p) + model.intercept, offset)
 

@@ -87,6 +87,9 @@ class LineLayout(Layout):
 
     __slots__ = ()
 
+    def latest(self, block: Block, t: int) -> Any:
+        return block.table[t - block.start, COL_B] if t - block.start < len(block.table) else 0.0
+
     def stride(self, problem: Problem) -> int:
         numbers = super().stride(problem)
         in_lines = problem.width == 1 and type(problem.penalty) is ElasticNet

@@ -298,6 +298,10 @@ class Layout(NamedTuple):
                 "optimizer keeps: it cannot go on. Learn anew, or continue with that version."
             )
 
+    def latest(self, block: Block, t: int) -> Any:
+        """Return the largest value of the shared fields after t examples: they are times of the last touch."""
+        return float(t)
+
     def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
         """Return a new state, and a block with so many columns."""
         return self.new_state(problem), Block(columns)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.rows import LARGEST, MAX_FEATURES, as_matrix
+from ..data.inspection import LARGEST, as_csr
+from ..data.rows import MAX_FEATURES, as_matrix
 from ..text.fingerprints import fingerprints
 from .features import encoder
 from .files import STDIN, Files
@@ -26,7 +27,7 @@ class ArrayStream(Pieces):
     format, line = "arrays in memory", "row"
 
     def __init__(self, X: Any, y: Any = None, weights: Any = None, offset: Any = None, time: Any = None) -> None:
-        self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        self.X = as_csr(X) if sp.issparse(X) else np.asarray(X)
         if self.X.ndim != 2:
             raise ValueError(f"source has {self.X.ndim} dimensions; it must have 2: one row per example.")
         n = self.total = self.X.shape[0]

@@ -6,6 +6,9 @@ import bisect
 import re
 from typing import Any
 
+import numpy as np
+
+from ..jit.dispatch import U, kernel
 from .description import BOOLEAN, DATE, NUMBERS, TEXT, Description
 from .files import NOT_UTF8, Block, Files, needed
 from .libsvm import shown
@@ -16,6 +19,9 @@ from .text import TextStream
 
 _SAMPLE = 1 << 20
 """The bytes from which the types of fields are inferred."""
+_DEEPEST = 64
+"""The most brackets inside one another; pyarrow takes a square of the depth, and the stack of the process."""
+_TOO_DEEP = f"it has more than {_DEEPEST} brackets inside one another: write flat objects"
 
 
 class JsonStream(TextStream, Tabular):
@@ -98,6 +104,8 @@ class JsonStream(TextStream, Tabular):
         except UnicodeDecodeError:
             return NOT_UTF8
         schema = self._arrow.schema(list(types.items())) if types else None
+        if is_too_deep(np.frombuffer(text, np.uint8), _DEEPEST):
+            return _TOO_DEEP
         try:
             return self._json.read_json(
                 self._arrow.BufferReader(text),
@@ -121,10 +129,33 @@ class JsonStream(TextStream, Tabular):
         every = [line + b"\n" for line in text.split(b"\n")]
         line = bisect.bisect_left(range(len(every)), True, key=lambda lines: error(lines) != "")
         reason = error(line)
-        if reason in ("", NOT_UTF8):
+        if reason in ("", NOT_UTF8, _TOO_DEEP):
             return Parsed.none((line, reason) if reason else (1, "there is no object"))
         reason = re.sub(r"^JSON parse error: | in row \d+", "", reason)
         return Parsed.none((line, f"it is not a JSON object like those before it ({shown(reason.encode())})"))
+
+
+@kernel
+def is_too_deep(text: Any, most: Any) -> Any:
+    """Return whether a line opens more brackets inside one another than ``most``."""
+    depth, quoted, escaped = 0, False, False
+    for p in range(U(text.size)):
+        c = text[p]
+        if c == U(10):  # an object stands on one line
+            depth, quoted, escaped = 0, False, False
+        elif escaped:
+            escaped = False
+        elif quoted:
+            escaped, quoted = c == U(92), c != U(34)
+        elif c == U(34):
+            quoted = True
+        elif c == U(91) or c == U(123):
+            depth += 1
+            if depth > most:
+                return True
+        elif c == U(93) or c == U(125):
+            depth -= 1
+    return False
 
 
 def _line(text: bytes, row: int) -> int:

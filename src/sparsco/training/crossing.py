@@ -88,9 +88,9 @@ class Crossing:
         else:
             notes.append(f"crosses ({rules}): {crosses:,} of {len(features.parents):,} features")
         if features.asked.bits:
-            used, several = int((features.first_pair >= 0).sum()), int(features.clashes.sum())
+            used, several = len(features.buckets), int(features.clashes.sum())
             notes.append(
-                f"crosses are hashed: {used:,} of {len(features.clashes):,} columns are in use, and {several:,} of "
+                f"crosses are hashed: {used:,} of {1 << features.asked.bits:,} columns are in use, and {several:,} of "
                 f"them hold more than one cross ({percent(several / max(used, 1))})"
             )
         return notes

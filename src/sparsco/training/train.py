@@ -30,9 +30,9 @@ from ..streams.protocol import unlabelled
 from ..streams.shuffled import Shuffled, order_advice
 from ..util.notices import warn
 from ..util.progress import Live, printable, steps_shown
-from . import model_files
+from . import archive, model_files
 from .all_features import AllFeatures, all_features
-from .checkpoints import Checkpoints, hash_of
+from .checkpoints import Checkpoints, Saved, hash_of, resumed
 from .crossing import Crossing
 from .labelled_rows import (
     LabelledRows,
@@ -148,9 +148,7 @@ def train(
     if named is not None and named != by_name(run.stream):
         kinds = ("numbered columns", "names")
         raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
-    if resume:
-        run.recall()
-    return run.whole()
+    return resumed(run) if resume else run.whole()
 
 
 class Training:
@@ -216,11 +214,13 @@ class Training:
 
     def _restore(self, content: dict[str, Any]) -> None:
         """Continue with the content of a checkpoint."""
-        self.stream.recall(content["names"])
-        self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
-        self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds, self.row_order = content["judged"], content["seconds"], content["drift"]
-        self.table = [Line(*line) for line in content["table"]]
+        assert self.checkpoints is not None
+        with archive.refusing(self.checkpoints.path, "is not a checkpoint of this training"):
+            at = Saved.of(content)
+            self.model, self.classes, self.epoch, self.row, self.rows, self.behind = at[1:7]
+            self.judged, self.row_order, self.seconds, table, self.notes = at[7:]
+            self.table = [Line(*line) for line in table]
+            self.stream.recall(at.names)
         self.kept = time.monotonic(), self._learned()
 
     def _identity(self) -> Any:

@@ -1,0 +1,83 @@
+"""Values that a file names for the fields of a class, beside the type hints of the class."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+_NUMBERS: dict[Any, tuple[type, ...]] = {
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (int, float, np.integer, np.floating),
+}
+
+
+def checked(record: Any) -> Any:
+    """Return a record of a file; raise an error if a field is not of its type, or if the rules of its class fail."""
+    check_fields(type(record), zip(record._fields, record, strict=True))
+    check_rules(record)
+    return record
+
+
+def check_fields(kind: Any, fields: Iterable[tuple[str, Any]]) -> None:
+    """Raise a TypeError if a value is not of the type that a class declares for the field of this name."""
+    hints = _hints(kind)
+    for name, value in fields:
+        if not fits(value, hints.get(name, Any)):
+            raise TypeError(f"{name} of {kind.__name__} is a {type(value).__name__} of the wrong kind")
+
+
+def check_rules(made: Any) -> None:
+    """Check an object by the rules of its class, its method ``check()``, if it has one without arguments."""
+    rules = _rules(made.__class__)
+    if rules is not None:
+        rules(made)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type such as ``tuple[str, ...] | None``; whole numbers are floats, too."""
+    if hint is Any:
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    if hint in _NUMBERS:
+        return isinstance(value, _NUMBERS[hint]) and (hint is bool or not isinstance(value, bool | np.bool_))
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, part) for part in parts)
+    if origin is typing.Literal:
+        return any(value is part or (type(value) is type(part) and value == part) for part in parts)
+    kind = hint if origin is None else origin
+    if not isinstance(kind, type):
+        return True
+    return isinstance(value, kind) and _items_fit(value, kind, parts)
+
+
+def _items_fit(value: Any, kind: type, parts: tuple[Any, ...]) -> bool:
+    """Return whether the items of a tuple, list or dict are of the types in the brackets of its hint."""
+    if not parts or parts == (Any,):
+        return True
+    if issubclass(kind, tuple):
+        if parts[-1] is ...:
+            return all(fits(item, parts[0]) for item in value)
+        return len(value) == len(parts) and all(map(fits, value, parts))
+    if issubclass(kind, Mapping):
+        return all(fits(key, parts[0]) and fits(item, parts[1]) for key, item in value.items())
+    return not issubclass(kind, list) or all(fits(item, parts[0]) for item in value)
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+@functools.cache
+def _rules(kind: Any) -> Callable[[Any], Any] | None:
+    rules = getattr(kind, "check", None)
+    return rules if inspect.isfunction(rules) and len(inspect.signature(rules).parameters) == 1 else None
