@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 SHARE = 0.95
 """Texts look like numbers if more than this share of them does."""
-MOST_CLASSES, FEW_CLASSES, ENOUGH_ROWS = 1000, 20, 1000
-"""The most classes that words make by themselves.  So few classes are always fine, and so many rows show many."""
+MOST_WORDS, FEW_WORDS, ENOUGH_ROWS = 1000, 20, 1000
+"""Words are classes up to so many of them, and so few in any case; so many rows show what most labels are like."""
 _UNITS = 2
 """The number of units that may be mixed: suffixes of house numbers and ordinals are many more."""
 _LONGEST, _MOST = 40, 1000
@@ -58,11 +58,12 @@ def number_texts(texts: Iterable[str]) -> NumberTexts | None:
     if not some or sum(are) <= SHARE * len(some):
         return None
     own = [text for text, is_number in zip(some, are, strict=True) if is_number]
-    telling = [text for text in own if not _is_plain(text)]
+    telling = [text for text in own if not is_plain(text)]
     return NumberTexts((telling or own)[0], None if all(are) else some[are.index(False)], not telling)
 
 
-def _is_plain(text: str) -> bool:
+def is_plain(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:
@@ -70,16 +71,16 @@ def _is_plain(text: str) -> bool:
     return True
 
 
-def of_classes(labels: Sequence[str], rows: int) -> tuple[str, bool] | None:
-    """Return a label, and whether labels look like numbers, of classes that are too many to be meant; else None.
+def of_classes(labels: Sequence[str], rows: int) -> str | None:
+    """Return one of the different labels of so many rows if they are too many for classes; None if they are not.
 
-    ``labels`` are the different ones of so many rows.  They are too many if there are more than a thousand, or if more
-    than half of the rows of a first look have their own, where these look like numbers or the rows are a thousand.
+    They are too many if there are more than a thousand, or if most of the rows have a label of their own: of a
+    thousand rows in any case, of fewer ones where the labels look like numbers.
     """
-    if len(labels) <= FEW_CLASSES:
+    is_most = len(labels) > FEW_WORDS and 2 * len(labels) > rows
+    if len(labels) <= MOST_WORDS and not is_most:
         return None
-    is_unique = 2 * len(labels) > rows
     numbers = number_texts(labels[:: len(labels) // _MOST + 1])
-    if len(labels) > MOST_CLASSES or (is_unique and (rows >= ENOUGH_ROWS or numbers is not None)):
-        return (labels[0], False) if numbers is None else (numbers.example, True)
+    if len(labels) > MOST_WORDS or rows >= ENOUGH_ROWS or numbers is not None:
+        return labels[0] if numbers is None else numbers.example
     return None

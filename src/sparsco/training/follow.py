@@ -335,7 +335,7 @@ class Following(Training):
                 self.files.first = b""
                 self.checkpoint()
             if rows:
-                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS], self.stream.description)
                 self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS)
                 self.notes += self.stream.remarks()
             yield from first

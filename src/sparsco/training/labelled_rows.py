@@ -13,10 +13,12 @@ from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Hashed, Keyed, Vocabulary
+from ..streams.number_texts import FEW_WORDS, number_texts, of_classes
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, unlabelled
 from ..streams.tabular import ROLES
 from ..streams.texts import LabelledTexts
+from ..util.notices import warn
 
 IN_DESCRIPTION = (*ROLES, "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
@@ -85,6 +87,21 @@ def are_classes(distinct: np.ndarray) -> bool:
         return distinct.dtype.kind != "f"
     low, high = distinct[[0, -1]].tolist()
     return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
+
+
+def check_words(distinct: np.ndarray, rows: int, description: Any) -> None:
+    """Raise a ValueError for labels of first rows that are too many words; warn of those that look like numbers."""
+    if distinct.dtype.kind not in "OU":
+        return
+    words, what = distinct.tolist(), "the target" if description is None else f"column {description.target!r}"
+    ways = (
+        "if these are quantities, write plain numbers such as 1234.5; if they are classes, say so by --task "
+        "classification, or a SparseClassifier"
+    )
+    if found := of_classes(words, rows):
+        raise ValueError(f"{what} has {len(words):,} texts in the first {rows:,} rows, such as {found[:40]!r}: {ways}.")
+    if len(words) > FEW_WORDS and (numbers := number_texts(words)):
+        warn(f"{what} looks like numbers, such as {numbers.example!r}, and is read as {len(words)} classes: {ways}.")
 
 
 def first_classes(y: np.ndarray) -> list[Any]:

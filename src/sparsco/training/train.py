@@ -39,6 +39,7 @@ from .labelled_rows import (
     are_classes,
     by_name,
     check_labels,
+    check_words,
     checked_half_life,
     describe,
     first_classes,
@@ -229,12 +230,17 @@ class Training:
             return self.stream.identity()
         return None
 
-    def decide(self, y: np.ndarray) -> None:
-        """Choose the task and the classes from the labels of the first rows, if they were left open."""
+    def decide(self, y: np.ndarray, description: Any) -> None:
+        """Choose the task and the classes from the labels of the first rows, if they were left open.
+
+        ``description`` is that of a table, or None.
+        """
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = are_classes(distinct)
+            if self.classes is None:
+                check_words(distinct, len(y), description)
             self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
             plural = "s" if len(distinct) > 1 else ""
             what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
@@ -354,7 +360,7 @@ class Training:
                 rows += chunk.rows
             self._end_if_asked()
             if rows:
-                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS], self.stream.description)
                 self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS) if self.row == 0 else []
             yield from first
         yield from chunks
