@@ -354,7 +354,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if not self._fit.has_iterates:
             return None
         p = self.iterate_margins(self.find(matrix))
-        return self.row_losses(p, y), self.mistakes(p, y)
+        return self.judged_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 

@@ -260,6 +260,18 @@ class LinearClassifier(Calibrated, LinearModel):
             signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if loss.couples else -1.0)
         return losses.value(loss, p, signs).sum(1)
 
+    def judged_losses(self, p: np.ndarray, y: np.ndarray, shares: Any = None) -> np.ndarray:
+        """Return the loss of each row; of several classes the log loss of their probabilities, if they have some.
+
+        A label that is not among the classes counts as one that was not predicted.
+        """
+        loss = self.loss_record()
+        if p.shape[1] == 1 or loss.couples or loss.probabilities is None:
+            return self.row_losses(p, y)
+        found, places = (shares or self.corrected)(p), self.places(y)
+        own = np.where(places < 0, 1.0 - found.max(1), found[np.arange(len(places)), places])
+        return -np.log(np.maximum(own, np.finfo(np.float64).tiny))
+
     def places(self, y: np.ndarray) -> np.ndarray:
         """Return the index of each label among the classes, -1 for a label that is not among them."""
         codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)

@@ -48,7 +48,7 @@ from .labelled_rows import (
     targets_of,
 )
 from .names_in_use import NamesInUse
-from .results import Line, StoppedError, Trained
+from .results import Line, StoppedError, Trained, heads
 
 _PIECE = 1 << 15
 """The number of rows learned between two checks of the clock."""
@@ -444,16 +444,10 @@ class Training:
         """Append a line to the table, at powers of two and at the end."""
         if self.judged[0, 0] <= 0.0:
             return
-        (recent, *sums), (total, *all_sums) = self.judged.tolist()
-        root = (lambda x: x) if self.model.classifies else np.sqrt
-        loss, mistake = (x / recent for x in sums)
-        mean_loss, mean_mistake = (x / total for x in all_sums)
         nonzeros = len(self.model.fit_state.selected())
-        rows = self.row or self.rows
-        line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
-        self.table.append(line)
+        self.table.append(Line.of(self.row or self.rows, self.judged, nonzeros, self.model.classifies))
         self.judged[0] = 0.0
-        self.live.line(line)
+        self.live.line(self.table[-1], *heads(self.model))
 
     # ---- being cut off ---------------------------------------------------------------------------------------------
 

@@ -168,8 +168,6 @@ def duration(seconds: float) -> str:
 class Live(_Line):
     """The display of a training run: nothing by default; with ``shown`` a live line and a table on stderr."""
 
-    HEADER = f"{'rows':>12} {'loss':>9} {'mean':>9} {'mistakes':>9} {'mean':>9} {'nonzeros':>9}"
-
     def __init__(self, shown: bool = False) -> None:
         super().__init__()
         self.shown, self.began, self.last, self.headed = shown, time.monotonic(), 0.0, False
@@ -185,15 +183,16 @@ class Live(_Line):
         left = f", {duration(spent * (1.0 - share) / share)} left" if share else ""
         self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}")
 
-    def line(self, line: Sequence[float]) -> None:
-        """Write a line of the table of progressive validation."""
+    def line(self, line: Sequence[float], loss: str, mistakes: str) -> None:
+        """Write a line of the table of progressive validation, whose losses and mistakes have these heads."""
         if not self.shown:
             return
         if self.open:
             print("\r\x1b[K", end="", file=sys.stderr)
             self.open = False
         if not self.headed:
-            print(self.HEADER, file=sys.stderr)
+            heads = " ".join(f"{head:>9}" for head in (loss, "mean", mistakes, "mean", "nonzeros"))
+            print(f"{'rows':>12} {heads}", file=sys.stderr)
             self.headed = True
         rows, *numbers, nonzeros = line
         self.nonzeros = f", {nonzeros:,} nonzeros at {rows:,}"
