@@ -89,6 +89,15 @@ def are_classes(distinct: np.ndarray) -> bool:
     return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
 
 
+def task_in_words(distinct: np.ndarray, rows: int, is_task: bool) -> str:
+    """Return which task the different labels of first rows have decided, and how to choose the other one."""
+    plural = "s" if len(distinct) > 1 else ""
+    what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
+    other = "regression takes them for numbers" if is_task else "classification takes them for classes"
+    is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
+    return f"{what} in the first {rows} rows" + ("" if is_clear else f"; --task {other}")
+
+
 def check_words(distinct: np.ndarray, rows: int, description: Any) -> None:
     """Raise a ValueError for labels of first rows that are too many words; warn of those that look like numbers."""
     if distinct.dtype.kind not in "OU":

@@ -69,15 +69,19 @@ class Progress(_Line):
         self.shown = now
 
 
+class AskedToStopError(Exception):
+    """An error for a computation that is ended at a step, because its caller was asked to stop."""
+
+
 class Steps(_Line):
     """The steps of a computation on stderr: if ``verbose``, or at a terminal once it has lasted two seconds.
 
-    With ``verbose=None`` nothing is shown.
+    With ``verbose=None`` nothing is shown.  If ``stop`` returns True, a step raises an AskedToStopError.
     """
 
-    def __init__(self, name: str, verbose: int | None) -> None:
+    def __init__(self, name: str, verbose: int | None, stop: Callable[[], bool] = bool) -> None:
         super().__init__()
-        self.name, self.verbose = name, verbose
+        self.name, self.verbose, self.stop = name, verbose, stop
         self.began = self.shown = time.monotonic()
 
     def show(self, text: str) -> None:
@@ -94,12 +98,15 @@ _steps: ContextVar[Steps | None] = ContextVar("steps", default=None)
 
 
 @contextmanager
-def steps_shown(name: str, verbose: int | None) -> Iterator[None]:
-    """Show the steps that are reported in the block by :func:`step`, unless a block around it shows them."""
+def steps_shown(name: str, verbose: int | None, stop: Callable[[], bool] = bool) -> Iterator[None]:
+    """Show the steps that are reported in the block by :func:`step`, unless a block around it shows them.
+
+    If ``stop`` returns True, the next step raises an AskedToStopError.
+    """
     if _steps.get() is not None:
         yield
         return
-    steps = Steps(name, verbose)
+    steps = Steps(name, verbose, stop)
     token = _steps.set(steps)
     try:
         yield
@@ -112,6 +119,8 @@ def step(text: str) -> None:
     """Report what is done next; it is shown if a caller shows steps, and if they take long."""
     steps = _steps.get()
     if steps is not None:
+        if steps.stop():
+            raise AskedToStopError
         steps.show(text)
 
 
