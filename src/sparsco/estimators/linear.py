@@ -396,7 +396,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         """Return the rows with slots in place of columns; new features get new slots."""
         features = self._fit.features
         if isinstance(features, Columns):
-            features.width = self.n_features_in_
+            features.reach(self.n_features_in_, matrix)
         return features.place(matrix)
 
     def find(self, matrix: Matrix) -> Matrix:

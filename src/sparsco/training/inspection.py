@@ -20,6 +20,7 @@ from ..util import html as html
 from ..util.axes import page_axes, scale_of_counts
 from ..util.notices import in_shell
 from ..util.progress import duration, printable
+from .labelled_rows import has_empty_first
 from .model_checks import used_columns
 from .model_fields import description_of, hash_seed_of
 from .model_files import intervals_in, restored, stability_of
@@ -55,7 +56,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "rows": trained.rows,
         "passes": int(model.n_iter_),
         "seconds": round(trained.seconds, 3),
-        "features": feature_count(model),
+        "features": feature_count(model) - has_empty_first(model, trained.stream),
         "nonzeros": int(model.n_nonzero_),
         "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
@@ -286,6 +287,8 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
     """Return a model file as a dict of numbers and words that JSON can hold."""
     trimmed = content["summary"]["report"].get("trimmed")
     count = len(used_columns(content)) if content["features"] == "crossed" else content["n_features"]
+    if content["features"] in ("columns", "seen"):  # an index 0 that no row has is no feature
+        count = content["extra"].get("training", {}).get("features", count)
     described = {
         "task": content["task"],
         "features": count if trimmed is None else trimmed["in_use"],

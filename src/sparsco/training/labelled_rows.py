@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import Matrix, stack
+from ..data.slots import Columns
 from ..estimators.linear import LinearModel
 from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Hashed, Keyed, Vocabulary
+from ..streams.libsvm import LibsvmStream
 from ..streams.number_texts import FEW_WORDS, number_texts, of_classes
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, unlabelled
@@ -232,6 +234,17 @@ def hash_seed(stream: Stream) -> int | None:
 def seed_in(options: Mapping[str, Any]) -> int | None:
     """Return the seed of a hash with signs among the options of a reader; None without one."""
     return options.get("seed", 0) if options.get("hash_bits") is not None and options.get("signed", True) else None
+
+
+def has_empty_first(model: Any, stream: Stream) -> bool:
+    """Return whether column 0 is that of an index 0 which no row of LIBSVM text had: its indices count from 1."""
+    features = model.fit_state.features
+    if stream.hashed_to or not isinstance(features, Columns) or not features.lowest:
+        return False
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    if isinstance(source, CacheStream):
+        return bool(source.identity()["options"].get("shift") == 0)
+    return isinstance(source, LibsvmStream) and not source.shift
 
 
 def by_name(stream: Stream) -> bool:
