@@ -26,7 +26,7 @@ from ..penalties import strength
 from ..solver.units import Units
 from ..streams.description import Description
 from ..util.attributes import add_attributes, attributes
-from ..util.progress import Progress, step, steps_shown
+from ..util.progress import Progress, steps_shown
 from ..util.validation import check_count
 from .converted import Converted, convert_runs
 from .crossing import CrossLearning
@@ -334,7 +334,6 @@ class LinearModel(CrossLearning, OneExample, Readable):
         times = state.row_times(rows, weights, len(matrix), times)
         is_learned = state.hold_out(matrix, y, weights, rows, self.validation_fraction, times)
         for code, first in [*self._new_classes(y[rows]), (None, len(rows))]:
-            step(f"learning rows, {len(state.runs):,} runs")
             part = slice(at, first)
             state.feed(matrix, y, weights, rows[part][is_learned[part]], is_repeat_pass, self.n_jobs, times)
             if code is not None:

@@ -282,7 +282,7 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        with self._stopped_at_steps(0 if self.live.shown else None):
+        with self._stopped_at_steps():
             if self.model.polish:
                 self.checkpoint()  # a run that is interrupted while polishing resumes here
                 self.model.polish_on_chunks(self._again)
@@ -409,9 +409,8 @@ class Training:
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
         more = {"columns": self.stream.hashed_to, "names": self.features.names, "times": part.times}
         more |= self.crossing.options(self.stream, self.model)
-        with self._stopped_at_steps(None):
-            rows = self.features.widened(matrix)
-            self.model.take_rows(rows, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, **more)
+        rows = self.features.widened(matrix)
+        self.model.take_rows(rows, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, **more)
         self.row += part.rows
 
     def _watch_order(self, y: np.ndarray) -> None:
@@ -455,10 +454,10 @@ class Training:
             raise StoppedError(f"stopped {where}")
 
     @contextlib.contextmanager
-    def _stopped_at_steps(self, verbose: int | None) -> Iterator[None]:
-        """End the run at a step of the block if ``stop`` returns True; rows that were being learned are not."""
+    def _stopped_at_steps(self) -> Iterator[None]:
+        """Show the steps of the block, and end the run at one of them if ``stop`` returns True."""
         try:
-            with steps_shown("sparsco train", verbose, self.stop):
+            with steps_shown("sparsco train", 0 if self.live.shown else None, self.stop):
                 yield
         except AskedToStopError:
             self._end_if_asked()
