@@ -313,6 +313,8 @@ def _finished(
     warning = _add_intervals(given, trained.model)
     describe(trained.model, trained.stream)
     outcome = summary(trained)
+    if (figures := scoring.held_out(trained.model)) is not None:
+        outcome["held_out"] = figures
     outcome["warnings"] += warning
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
     if given.save_state:

@@ -33,6 +33,8 @@ class Columns:
     """Features that are columns, each of which has room in the state: the number of a column is its slot."""
 
     seen = False
+    lowest = 0
+    """The smallest column of the rows that were learned, 0 if that is not known."""
     _limit = 1 << 32
 
     def __init__(self) -> None:
@@ -108,6 +110,13 @@ class Columns:
         columns, values = self._pair(x)
         columns = columns.astype(np.int64)
         return self.find(_checked(Matrix(*tidied(np.array([len(columns)]), columns, values), self.width)))
+
+    def reach(self, width: int, matrix: Matrix) -> None:
+        """Set the number of columns of the rows so far, of which ``matrix`` are the last."""
+        if self.lowest or not self.width:
+            lowest = int(matrix.indices.min(initial=np.iinfo(matrix.indices.dtype).max))
+            self.lowest = min(self.lowest, lowest) if self.width else lowest
+        self.width = width
 
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns; new slots are made."""

@@ -217,6 +217,10 @@ class LinearBase:
         """Return the loss of each row from its margins, which are in the order of ``coef_``, summed over the models."""
         return self._row_losses(*at_offset(p, y))
 
+    def judged_losses(self, p: np.ndarray, y: np.ndarray, shares: Any = None) -> np.ndarray:
+        """Return the loss of each row by which a model is judged; ``shares`` returns probabilities of margins."""
+        return self.row_losses(p, y)
+
     def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 

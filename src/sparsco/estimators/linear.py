@@ -354,7 +354,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if not self._fit.has_iterates:
             return None
         p = self.iterate_margins(self.find(matrix))
-        return self.row_losses(p, y), self.mistakes(p, y)
+        return self.judged_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         """Return the rows with slots in place of columns; new features get new slots."""
         features = self._fit.features
         if isinstance(features, Columns):
-            features.width = self.n_features_in_
+            features.reach(self.n_features_in_, matrix)
         return features.place(matrix)
 
     def find(self, matrix: Matrix) -> Matrix:

@@ -394,6 +394,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         ``time`` has the time of each row, which never falls, in the unit of ``half_life``.
         """
+        if classes is None:
+            self.check_first_labels(np.asarray(y))
         return self._partial_fit(X, y, sample_weight, offset, time, classes)
 
     @available_if(has_probabilities)

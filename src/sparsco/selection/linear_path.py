@@ -179,6 +179,10 @@ class LinearPath:
 
     # ---- attributes that training needs ----------------------------------------------------------------------------
 
+    def loss_record(self) -> Any:
+        """Return the loss that is learned, as a record."""
+        return self.new_learner().loss_record()
+
     def settings(self) -> dict[str, Any]:
         """Return the parameters of the estimator and of the path."""
         own = {name: getattr(self, name) for name in inspect.signature(LinearPath).parameters if name != "estimator"}

@@ -159,7 +159,7 @@ class CsvStream(TextStream, Tabular):
         described = self.describe(columns, lambda: types, self.files.name(0))
         self.known = described
         first = self._read(sample) if sample.strip(b"\n") and self.given is None else ""
-        self.known = self.decide(described, None if isinstance(first, str) else first)
+        self.known = self.decide(described, None if isinstance(first, str) else first, self.files.name(0))
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
         """Return a table of these columns with inferred types, or of the layout's; the error of pyarrow if it fails."""

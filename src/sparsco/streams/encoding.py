@@ -22,6 +22,7 @@ from .description import (
     FIRST_ROWS,
     IGNORED,
     INDICATOR,
+    NO_NUMBER,
     NUMBERS,
     POOL,
     REFUSE,
@@ -32,6 +33,7 @@ from .description import (
     rare_categories,
 )
 from .files import needed
+from .number_texts import number_texts
 
 DAY = 86_400_000_000
 """The microseconds of a day."""
@@ -420,6 +422,29 @@ def kind_of(type: Any) -> str:
     if is_.is_date(type) or is_.is_timestamp(type):
         return DATE
     return CATEGORY if _is_text(type) or is_.is_dictionary(type) else ""
+
+
+def looks_like_numbers(cells: Any, column: Column) -> str:
+    """Return a sentence on a column whose texts look like numbers and would be categories; "" on others.
+
+    Two texts say as a category what they say as numbers, and a dictionary says by its type that it is a category.
+    """
+    if column.kind != CATEGORY or not _is_text(cells.type):
+        return ""
+    cells = _marked(cells.slice(0, FIRST_ROWS), NO_NUMBER).drop_null()
+    found = number_texts(cells.to_pylist()) if len(cells.unique()) > 2 else None
+    if found is None:
+        return ""
+    if not found.are_plain:
+        what = "write plain numbers such as 1234.5"
+    elif found.other is None:
+        what = _remedy(column.name, NUMBERS)
+    else:
+        what = f"repair cells such as {found.other[:40]!r}, or name them among missing_values (--missing-values)"
+    return (
+        f"column {column.name!r} looks like numbers, such as {found.example!r}, and is read as a category: {what}; if "
+        f"it is a category, {_remedy(column.name)}"
+    )
 
 
 def with_first_rows(description: Description, cells: Callable[[str], Any]) -> Description:

@@ -88,7 +88,7 @@ class JsonStream(TextStream, Tabular):
         }
         self._types = {name: self._type(type, kinds.get(name)) for name, type in types.items()}
         first = self._read(sample, self._types) if self.given is None else ""
-        self.known = self.decide(described, None if isinstance(first, str) else first)
+        self.known = self.decide(described, None if isinstance(first, str) else first, self.files.name(0))
 
     def _type(self, type: Any, kind: str | None) -> Any:
         """Return the type as which a column of a kind is read."""

@@ -37,6 +37,7 @@ from .encoding import (
     counted_texts,
     entries,
     kind_of,
+    looks_like_numbers,
     numbers,
     offsets_of,
     with_first_rows,
@@ -251,11 +252,19 @@ class Tabular(Pieces):
             )
         return Column(name, kind, self.missing)
 
-    def decide(self, description: Description, first: Any) -> Description:
+    def decide(self, description: Description, first: Any, source: str) -> Description:
         """Return the description with what the first rows show; ``first`` is a table of them."""
         if self.given is not None or first is None:
             return description
-        return with_first_rows(description, lambda name: _whole(first.column(self.columns.index(name))))
+
+        def cells(name: str) -> Any:
+            return _whole(first.column(self.columns.index(name)))
+
+        schema = self.asked[3]
+        for column in description.features if OTHERS not in schema else ():
+            if column.name not in schema and (sentence := looks_like_numbers(cells(column.name), column)):
+                warn(f"{source}: {sentence}.")
+        return with_first_rows(description, cells)
 
     def parsed(self, batch: Any, lines: int) -> Parsed:
         """Return the rows of a record batch; an error names a row, counted from 1."""

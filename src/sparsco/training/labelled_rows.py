@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import Matrix, stack
+from ..data.slots import Columns
 from ..estimators.linear import LinearModel
 from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Hashed, Keyed, Vocabulary
+from ..streams.libsvm import LibsvmStream
+from ..streams.number_texts import FEW_WORDS, number_texts, of_classes
 from ..streams.parsed import Pieces
 from ..streams.protocol import column_of, first_unlabelled, no_label, unlabelled
 from ..streams.tabular import ROLES
 from ..streams.texts import LabelledTexts
+from ..util.notices import warn
 
 IN_DESCRIPTION = (*ROLES, "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
@@ -85,6 +89,30 @@ def are_classes(distinct: np.ndarray) -> bool:
         return distinct.dtype.kind != "f"
     low, high = distinct[[0, -1]].tolist()
     return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
+
+
+def task_in_words(distinct: np.ndarray, rows: int, is_task: bool) -> str:
+    """Return which task the different labels of first rows have decided, and how to choose the other one."""
+    plural = "s" if len(distinct) > 1 else ""
+    what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
+    other = "regression takes them for numbers" if is_task else "classification takes them for classes"
+    is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
+    return f"{what} in the first {rows} rows" + ("" if is_clear else f"; --task {other}")
+
+
+def check_words(distinct: np.ndarray, rows: int, description: Any) -> None:
+    """Raise a ValueError for labels of first rows that are too many words; warn of those that look like numbers."""
+    if distinct.dtype.kind not in "OU":
+        return
+    words, what = distinct.tolist(), "the target" if description is None else f"column {description.target!r}"
+    ways = (
+        "if these are quantities, write plain numbers such as 1234.5; if they are classes, say so by --task "
+        "classification, or a SparseClassifier"
+    )
+    if found := of_classes(words, rows):
+        raise ValueError(f"{what} has {len(words):,} texts in the first {rows:,} rows, such as {found[:40]!r}: {ways}.")
+    if len(words) > FEW_WORDS and (numbers := number_texts(words)):
+        warn(f"{what} looks like numbers, such as {numbers.example!r}, and is read as {len(words)} classes: {ways}.")
 
 
 def first_classes(y: np.ndarray) -> list[Any]:
@@ -206,6 +234,17 @@ def hash_seed(stream: Stream) -> int | None:
 def seed_in(options: Mapping[str, Any]) -> int | None:
     """Return the seed of a hash with signs among the options of a reader; None without one."""
     return options.get("seed", 0) if options.get("hash_bits") is not None and options.get("signed", True) else None
+
+
+def has_empty_first(model: Any, stream: Stream) -> bool:
+    """Return whether column 0 is that of an index 0 which no row of LIBSVM text had: its indices count from 1."""
+    features = model.fit_state.features
+    if stream.hashed_to or not isinstance(features, Columns) or not features.lowest:
+        return False
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    if isinstance(source, CacheStream):
+        return bool(source.identity()["options"].get("shift") == 0)
+    return isinstance(source, LibsvmStream) and not source.shift
 
 
 def by_name(stream: Stream) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..data.slots import without
+from ..estimators.left_out import left_out
+from ..estimators.row_offsets import at_offset
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.description import TEXT, Description, offset_column
@@ -18,6 +20,7 @@ from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, converted_by, labels
 from .model_fields import columns_to_read, description_of, feature_names
 from .model_files import restored
+from .results import is_squared
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -215,8 +218,9 @@ def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> I
 def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     """Return the figures of a model on the rows of a stream.
 
-    For a classifier they are the share of wrong labels, the loss and, for two classes, the area under the curve.  For a
-    regression they are the root mean squared and the mean absolute error, and the share of variance explained.
+    For a classifier they are the share of wrong labels, the loss (of several classes with probabilities the log loss)
+    and, for two classes, the area under the curve.  For a regression they are the root mean squared and the mean
+    absolute error, the loss unless it is the squared one, and the share of variance explained.
     """
     total = _Classified(model) if model.classifies else _Measured(model)
     rows = 0
@@ -230,6 +234,25 @@ def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     if not rows:
         raise ValueError("the source has no rows: there is nothing to evaluate on.")
     return {"rows": rows, **total.figures()}
+
+
+def held_out(model: Any) -> dict[str, float] | None:
+    """Return the figures of a model on rows that it has not learned; None if no rows were held out.
+
+    Old rows that fade were held out as any other, and say little about the rows to come.
+    """
+    found = left_out(model) if model.half_life is None else None
+    if found is None or not found.weights.any():
+        return None
+    (p, y), weights = at_offset(found.p, found.y), found.weights
+    if model.classifies:
+        places, own = np.argsort(model.code_of_each())[y.astype(np.int64)], model.mean_class_weights()
+        y = model.classes_[places]
+        y = y.astype(object) if y.dtype.kind == "U" else y
+        weights = weights if own is None else weights / np.where(own > 0.0, own, 1.0)[places]
+    total = _Classified(model) if model.classifies else _Measured(model)
+    total.add(p, y, weights, 0)
+    return {"rows": len(p), **total.figures()}
 
 
 def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
@@ -268,7 +291,9 @@ class _Classified:
                 f"of the model, {classes.tolist()}: write labels as in training, or leave such rows out."
             )
         wrong, self.rows = model.labels_of(p) != y, self.rows + len(y)
-        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]
+        self.sums += [
+            (weights * x).sum() for x in (np.ones(len(y)), wrong, model.judged_losses(p, y, model.probabilities_of))
+        ]
         if self.rows > _MOST_SCORES:
             self.scores = None
         if self.scores is not None:
@@ -300,9 +325,9 @@ class _Measured:
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
         gap = self.model.predictions_of(p) - y
-        losses = self.model.row_losses(p, y)
+        each = self.model.row_losses(p, y)
         n, before = float(weights.sum()), self.sums[0]
-        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), each)]
         if n > 0.0:  # merge the means and the squared distances from them
             mean = float((weights * y).sum()) / n
             self.spread += float((weights * np.square(y - mean)).sum())
@@ -314,5 +339,6 @@ class _Measured:
         n, squares, absolute, loss = self.sums.tolist()
         if not n > 0.0:
             raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
-        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n, "loss": loss / n}
+        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n}
+        found |= {} if is_squared(self.model) else {"loss": loss / n}
         return found | ({"r2": 1.0 - squares / self.spread} if self.spread > 0.0 else {})
