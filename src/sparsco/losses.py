@@ -22,6 +22,7 @@ class Squared(NamedTuple):
 
     classifies = False
     shifts = True
+    degree = 2.0
     smoothness = 1.0
     curved = True
 
@@ -55,12 +56,17 @@ class Huber(NamedTuple):
 
     classifies = False
     shifts = True
+    degree = 2.0
     smoothness = 1.0
     curved = True
 
     def check(self) -> None:
         if not 0.0 < self.epsilon < np.inf:
             raise ValueError(f"Huber(epsilon={self.epsilon!r}): epsilon must be a positive number.")
+
+    def in_units_of(self, unit: float) -> Huber:
+        """Return the record for margins and targets that were divided by a unit."""
+        return Huber(self.epsilon / unit)
 
     def value(loss, p, y):  # noqa: N805
         r = np.abs(p - y)
@@ -98,11 +104,16 @@ class EpsilonInsensitive(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     shifts = True
+    degree = 1.0
     curved = False
 
     @property
     def smoothness(self) -> float:
         return or_one(self.scale)
+
+    def in_units_of(self, unit: float) -> EpsilonInsensitive:
+        """Return the record for margins and targets that were divided by a unit."""
+        return EpsilonInsensitive(self.epsilon / unit, or_one(self.scale) * unit)
 
     def check(self) -> None:
         if not 0.0 <= self.epsilon < np.inf:
@@ -147,11 +158,16 @@ class Quantile(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     shifts = True
+    degree = 1.0
     curved = False
 
     @property
     def smoothness(self) -> float:
         return or_one(self.scale)
+
+    def in_units_of(self, unit: float) -> Quantile:
+        """Return the record for margins and targets that were divided by a unit."""
+        return Quantile(self.q, or_one(self.scale) * unit)
 
     def check(self) -> None:
         if not 0.0 < self.q < 1.0:

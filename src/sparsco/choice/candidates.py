@@ -9,7 +9,7 @@ import numpy as np
 
 from ..util.progress import step
 from .learner import Figures, Learner, by_group, judged_models
-from .problem import Task
+from .problem import AS_IT_IS, Scale, Task
 from .splits import Split, first_splits
 
 STEP = 10.0**0.5
@@ -43,24 +43,28 @@ EMPTY = Candidate(1.0, 0, False)
 class Judged(NamedTuple):
     """The losses of candidates on held-out rows (candidates, rows), the features that they use, and the grid.
 
-    If rows are in groups, there is one loss for each group in place of its rows.
+    If rows are in groups, there is one loss for each group in place of its rows.  Losses are those of targets as they
+    are.
     """
 
     candidates: list[Candidate]
     losses: np.ndarray
     features: np.ndarray
     lam_max: float
-    """The smallest strength of pure L1 that selects nothing."""
+    """The smallest strength of pure L1 that selects nothing, in units of the scale."""
     learned_rows: int
     """The number of rows that a candidate has learned."""
     at_edge: bool
     """Whether the loss still fell at the smallest strength."""
     judged_rows: int
     """The number of held-out rows."""
+    scale: Scale = AS_IT_IS
+    """The scale of the targets, in which mixtures are meant."""
 
-    def strength(self, candidate: Candidate) -> float:
-        """Return lam of a candidate."""
-        return self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
+    def strength(self, candidate: Candidate) -> tuple[float, float]:
+        """Return the strength and the mixture of a candidate, for targets as they are."""
+        lam = self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
+        return self.scale.strength_outside(lam, candidate.l1_ratio)
 
 
 def judge(
@@ -103,12 +107,13 @@ def judge(
     found = {key: board.figures[key] for key in board.complete()}
     return Judged(
         list(found),
-        np.array([board.losses(key) for key in found]),
+        np.array([board.losses(key) for key in found]) * task.scale.of_losses,
         np.array([np.mean([size for _, size in each]) for each in found.values()]),
         lam_max,
         len(splits[0].learned),
         at_edge,
         sum(len(split.judged) for split in splits[: len(found[EMPTY])]),
+        task.scale,
     )
 
 

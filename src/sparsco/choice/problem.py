@@ -14,8 +14,80 @@ from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 
 
+_LEAST_SPREAD = 1e-12
+"""The least spread of targets, as a share of the largest of them: below that it is rounding."""
+
+
+class Scale(NamedTuple):
+    """Where the targets of each model are, and how far all of them spread; in these units solvers see them.
+
+    So a start at zero is near the targets.  And a mixture does not depend on the unit of y: with weights in units of y
+    and a loss of degree k, an L1 term has the unit y^(k - 1), and an L2 term y^(k - 2).
+    """
+
+    centre: np.ndarray
+    unit: float = 1.0
+    degree: float = 2.0
+
+    @classmethod
+    def of(cls, loss: Any, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> Scale:
+        """Return the means of the targets (n, m) and their spread; the scale of zero and one if a loss has none."""
+        none = np.zeros(targets.shape[1])
+        if not loss.shifts or not len(targets):
+            return cls(none)
+        mean, std = loss.moments(targets, weights)
+        if not intercept:
+            mean, std = none, np.hypot(mean, std)
+        unit = float(np.sqrt(np.square(std).mean()))
+        is_known = loss.degree is not None and unit > _LEAST_SPREAD * float(np.abs(targets).max())
+        return cls(mean, unit, loss.degree) if is_known else cls(mean)
+
+    def inside(self, targets: np.ndarray) -> np.ndarray:
+        """Return targets (n, m) as solvers see them."""
+        return targets if not self.is_needed else (targets - self.centre) / self.unit
+
+    @property
+    def is_needed(self) -> bool:
+        """Return whether targets change."""
+        return self.unit != 1.0 or bool(self.centre.any())
+
+    @property
+    def of_losses(self) -> float:
+        """Return the unit of losses."""
+        return self.unit**self.degree
+
+    @property
+    def of_l1(self) -> float:
+        """Return the unit of strengths of pure L1."""
+        return self.unit ** (self.degree - 1.0)
+
+    @property
+    def _of_l2(self) -> float:
+        return self.unit ** (self.degree - 2.0)
+
+    def strength_inside(self, lam: float, l1_ratio: float) -> tuple[float, float]:
+        """Return the strength and the mixture for solvers of a strength and a mixture for targets as they are."""
+        return _mixed(lam * l1_ratio / self.of_l1, lam * (1.0 - l1_ratio) / self._of_l2)
+
+    def strength_outside(self, lam: float, l1_ratio: float) -> tuple[float, float]:
+        """Return the strength and the mixture for targets as they are of a strength and a mixture for solvers."""
+        return _mixed(lam * l1_ratio * self.of_l1, lam * (1.0 - l1_ratio) * self._of_l2)
+
+
+AS_IT_IS = Scale(np.zeros(1))
+"""The scale that changes no target."""
+
+
+def _mixed(l1: float, l2: float) -> tuple[float, float]:
+    """Return the strength and the mixture that have these two terms."""
+    return l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0.0 else 1.0
+
+
 class Task(NamedTuple):
-    """Rows in memory with the targets and weights of every model, (n, m); columns without entries are left out."""
+    """Rows in memory with the targets and weights of every model, (n, m); columns without entries are left out.
+
+    Targets, and the constants of losses, are in units of the scale.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -32,6 +104,7 @@ class Task(NamedTuple):
     intercept: bool
     couples: bool = False
     """Whether the models are classes of one softmax; each is judged as a logistic loss against the rest."""
+    scale: Scale = AS_IT_IS
 
     @property
     def n(self) -> int:
@@ -127,5 +200,7 @@ def task_of(
     loss, couples = problem.loss, problem.loss.couples
     if couples:
         loss, targets = Logistic(), np.where(targets > 0.0, 1.0, -1.0)
+    scale = Scale.of(loss, targets, weights, problem.intercept)
+    loss, targets = loss.in_units_of(scale.unit), scale.inside(targets)
     csr, losses = (rows.indptr, place[rows.indices], rows.data), (loss, smooth(loss))
-    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples), columns
+    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples, scale), columns

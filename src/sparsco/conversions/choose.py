@@ -210,10 +210,9 @@ class Choose(NamedTuple):
             assert self.given is not None
             return Outcome(fit(task, self.given), self._report(task, self.given, None, None), [], [])
         candidate = choose(judged, self.rule_of_losses)
+        lam, l1_ratio = judged.strength(candidate)
         strength = Strength(
-            judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
-            candidate.l1_ratio,
-            candidate.relaxed,
+            lam * float(np.sqrt(judged.learned_rows / max(task.n, 1))), l1_ratio, candidate.relaxed
         )
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         report, kept = self._report(task, strength, judged, candidate), None
@@ -241,8 +240,9 @@ class Choose(NamedTuple):
         means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
         report |= {"rule": self.rule, "held_out_rows": judged.judged_rows, "candidates": []}
         for k, each in enumerate(judged.candidates):
-            row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
-            row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}
+            row: dict[str, Any] = dict(zip(("alpha", "l1_ratio"), judged.strength(each), strict=True))
+            row |= {"relaxed": each.relaxed, "features": float(judged.features[k])}
+            row |= {"loss": float(means[k]), "error": float(errors[k])}
             report["candidates"].append(row | {"chosen": each == candidate})
         return report
 

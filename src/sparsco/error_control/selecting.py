@@ -76,7 +76,8 @@ def select(task: Task, columns: np.ndarray, d: int, plan: Plan, pool: Pool) -> S
     probed = Probes(p, len(found) - len(own), target.promised(len(own))) if probes else None
     features = every.columns[own]
     correlated = correlated_of(narrow, every.columns, features)
-    return Selection(features, widened(paths.at(np.arange(p)), every, d), every, correlated, probed, task.n, p)
+    paths = paths.at(np.arange(p))._replace(strengths=paths.strengths * task.scale.of_l1)
+    return Selection(features, widened(paths, every, d), every, correlated, probed, task.n, p)
 
 
 def correlated_of(task: Task, columns: np.ndarray, selected: np.ndarray) -> list[Correlated]:
@@ -109,8 +110,8 @@ def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
     for model in range(task.m):
         step(f"learning the selected features: model {model + 1} of {task.m}")
         solver = solver_of(X, narrow.examples(rows, model), narrow.units[columns], task.intercept)
-        fits.append(solver.refit(np.arange(X.d), share * lam, FINE))
-    return Fit.of(fits, features[columns])
+        fits.append(solver.refit(np.arange(X.d), share * lam / task.scale.of_l1, FINE))
+    return Fit.of(fits, features[columns], task.scale)
 
 
 def doubts_of(selection: Selection, target: Target) -> list[str]:

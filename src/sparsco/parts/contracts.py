@@ -54,6 +54,11 @@ class Loss(Contract, kind="loss"):
     shifts = default(
         "bool", False, "Whether only p - y matters: targets y - offset then stand for those with an offset."
     )
+    degree = default(
+        "number or None",
+        None,
+        "k, where loss(c p, c y) = c^k loss.in_units_of(1 / c)(p, y) for a loss that shifts. None: there is no such k.",
+    )
     couples = default(
         "bool",
         False,
@@ -87,6 +92,10 @@ class Loss(Contract, kind="loss"):
 
     def resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
         """Return the record with its open scale filled in from the first rows. By default the record itself."""
+        return loss
+
+    def in_units_of(loss: Any, unit: float) -> Any:
+        """Return the record for margins and targets that were divided by a unit. By default the record itself."""
         return loss
 
     def moments(
