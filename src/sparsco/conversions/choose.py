@@ -33,6 +33,7 @@ MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
+WORSE = "{}: on held-out rows no model of at most so many features was better than a constant; allow more features."
 
 
 class SizedModel(NamedTuple):
@@ -216,13 +217,16 @@ class Choose(NamedTuple):
         )
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         report, kept = self._report(task, strength, judged, candidate), None
+        warnings = _warnings(task, judged, candidate)
         if self.budget is not None and len(found.columns) > self.budget:
             kept = self._sizes(task, seed)
             size = choose_size(judged, {own: loss for own, loss, _, _ in kept}, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
+            if not size:
+                warnings.append(f"no feature was selected: {WORSE.format(f'budget={self.budget}')}")
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
-        return Outcome(found, report, kept, _warnings(task, judged, candidate))
+        return Outcome(found, report, kept, warnings)
 
     def _report(
         self, task: Task, strength: Strength, judged: Judged | None, candidate: Candidate | None
