@@ -13,7 +13,6 @@ from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
 
-
 _LEAST_SPREAD = 1e-12
 """The least spread of targets, as a share of the largest of them: below that it is rounding."""
 

@@ -212,9 +212,7 @@ class Choose(NamedTuple):
             return Outcome(fit(task, self.given), self._report(task, self.given, None, None), [], [])
         candidate = choose(judged, self.rule_of_losses)
         lam, l1_ratio = judged.strength(candidate)
-        strength = Strength(
-            lam * float(np.sqrt(judged.learned_rows / max(task.n, 1))), l1_ratio, candidate.relaxed
-        )
+        strength = Strength(lam * float(np.sqrt(judged.learned_rows / max(task.n, 1))), l1_ratio, candidate.relaxed)
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         report, kept = self._report(task, strength, judged, candidate), None
         warnings = _warnings(task, judged, candidate)

@@ -62,9 +62,7 @@ class Converted(NamedTuple):
             warn(WORSE.format(f"at_size({k})"))
         choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
         report = self.report | {"converted": [first | {"choice": choice}, *others]}
-        return self._replace(
-            coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None, platt=None
-        )
+        return self._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None, platt=None)
 
     def arranged(self, arranged: Callable[[Any], Any]) -> Converted:
         """Return the model with all weights in another order of the models, that of ``coef_``."""
