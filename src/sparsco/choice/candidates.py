@@ -9,7 +9,8 @@ import numpy as np
 
 from ..util.progress import step
 from .learner import Figures, Learner, by_group, judged_models
-from .problem import AS_IT_IS, Scale, Task
+from .problem import Task
+from .scale import AS_IT_IS, Scale
 from .splits import Split, first_splits
 
 STEP = 10.0**0.5
@@ -107,7 +108,7 @@ def judge(
     found = {key: board.figures[key] for key in board.complete()}
     return Judged(
         list(found),
-        np.array([board.losses(key) for key in found]) * task.scale.of_losses,
+        board.as_given(task, models),
         np.array([np.mean([size for _, size in each]) for each in found.values()]),
         lam_max,
         len(splits[0].learned),
@@ -135,6 +136,14 @@ class _Board:
         return by_group(
             np.concatenate([losses for losses, _ in each]), None if self._groups is None else self._groups[rows]
         )
+
+    def as_given(self, task: Task, models: np.ndarray) -> np.ndarray:
+        """Return the losses of the complete candidates for targets as they are, (candidates, rows or groups)."""
+        complete = self.complete()
+        rows = np.concatenate(self._judged[: len(self.figures[EMPTY])])
+        each = (np.concatenate([losses for losses, _ in self.figures[key]]) for key in complete)
+        groups = None if self._groups is None else self._groups[rows]
+        return np.array([by_group(task.as_given(losses, rows, models), groups) for losses in each])
 
     def is_worse(self, candidate: Candidate, other: Candidate) -> bool:
         """Return whether a candidate is clearly worse than another one that was judged on the same rows."""

@@ -10,7 +10,8 @@ from ..solver.columns import add_columns
 from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
 from ..util.progress import step
 from .candidates import SHARE_OF_RIDGE
-from .problem import Scale, Task
+from .problem import Task
+from .scale import Scale
 
 _CYCLES = 20
 _SETTLED = 1e-3
@@ -37,9 +38,7 @@ class Fit(NamedTuple):
         """Return the models with these weights, all in the same columns, and intercepts, for targets as they are."""
         used = np.flatnonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits]))
         w, b = np.stack([w[used] for w, _ in fits], axis=1), np.array([b for _, b in fits])
-        if scale.is_needed:
-            w, b = w * scale.unit, b * scale.unit + scale.centre
-        return cls(columns[used], w, b)
+        return cls(columns[used], *scale.outside(w, b))
 
 
 def fit(task: Task, strength: Strength) -> Fit:

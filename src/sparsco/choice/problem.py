@@ -6,80 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..losses import Logistic, value
+from ..losses import Logistic
 from ..offsets import numbers_of
 from ..solver.columns import ByColumn, some_by_column
 from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
-
-_LEAST_SPREAD = 1e-12
-"""The least spread of targets, as a share of the largest of them: below that it is rounding."""
-
-
-class Scale(NamedTuple):
-    """Where the targets of each model are, and how far all of them spread; in these units solvers see them.
-
-    So a start at zero is near the targets.  And a mixture does not depend on the unit of y: with weights in units of y
-    and a loss of degree k, an L1 term has the unit y^(k - 1), and an L2 term y^(k - 2).
-    """
-
-    centre: np.ndarray
-    unit: float = 1.0
-    degree: float = 2.0
-
-    @classmethod
-    def of(cls, loss: Any, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> Scale:
-        """Return the means of the targets (n, m) and their spread; the scale of zero and one if a loss has none."""
-        none = np.zeros(targets.shape[1])
-        if not loss.shifts or not len(targets):
-            return cls(none)
-        mean, std = loss.moments(targets, weights)
-        if not intercept:
-            mean, std = none, np.hypot(mean, std)
-        unit = float(np.sqrt(np.square(std).mean()))
-        is_known = loss.degree is not None and unit > _LEAST_SPREAD * float(np.abs(targets).max())
-        return cls(mean, unit, loss.degree) if is_known else cls(mean)
-
-    def inside(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets (n, m) as solvers see them."""
-        return targets if not self.is_needed else (targets - self.centre) / self.unit
-
-    @property
-    def is_needed(self) -> bool:
-        """Return whether targets change."""
-        return self.unit != 1.0 or bool(self.centre.any())
-
-    @property
-    def of_losses(self) -> float:
-        """Return the unit of losses."""
-        return self.unit**self.degree
-
-    @property
-    def of_l1(self) -> float:
-        """Return the unit of strengths of pure L1."""
-        return self.unit ** (self.degree - 1.0)
-
-    @property
-    def _of_l2(self) -> float:
-        return self.unit ** (self.degree - 2.0)
-
-    def strength_inside(self, lam: float, l1_ratio: float) -> tuple[float, float]:
-        """Return the strength and the mixture for solvers of a strength and a mixture for targets as they are."""
-        return _mixed(lam * l1_ratio / self.of_l1, lam * (1.0 - l1_ratio) / self._of_l2)
-
-    def strength_outside(self, lam: float, l1_ratio: float) -> tuple[float, float]:
-        """Return the strength and the mixture for targets as they are of a strength and a mixture for solvers."""
-        return _mixed(lam * l1_ratio * self.of_l1, lam * (1.0 - l1_ratio) * self._of_l2)
-
-
-AS_IT_IS = Scale(np.zeros(1))
-"""The scale that changes no target."""
-
-
-def _mixed(l1: float, l2: float) -> tuple[float, float]:
-    """Return the strength and the mixture that have these two terms."""
-    return l1 + l2, l1 / (l1 + l2) if l1 + l2 > 0.0 else 1.0
+from .scale import AS_IT_IS, Scale
 
 
 class Task(NamedTuple):
@@ -167,9 +100,10 @@ class Task(NamedTuple):
         """Return the models in the order of their first examples, which does not depend on how classes are numbered."""
         return np.argsort(numbers_of(self.targets).argmax(0), kind="stable")
 
-    def losses(self, rows: np.ndarray, model: int, p: np.ndarray) -> np.ndarray:
-        """Return weight times loss of some rows at margins p."""
-        return self.weights[rows, model] * value(self.loss, p, self.targets[rows, model])
+    def as_given(self, losses: np.ndarray, rows: np.ndarray, models: np.ndarray) -> np.ndarray:
+        """Return losses of some rows, summed over some models, for targets as they are."""
+        targets, weights = self.targets[rows][:, models], self.weights[rows][:, models]
+        return losses * self.scale.of_losses + (weights * self.scale.terms(self.loss, targets, models)).sum(1)
 
 
 def entries_of(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:

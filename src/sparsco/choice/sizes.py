@@ -99,9 +99,9 @@ def judge_sizes(
         for learner in learners:
             learner.start()
     rows = np.concatenate([split.judged for split in splits])
-    own_groups, unit = None if groups is None else groups[rows], task.scale.of_losses
+    own_groups, models = None if groups is None else groups[rows], judged_models(task, seed)
     return {
-        size: by_group(unit * np.concatenate(each), own_groups)
+        size: by_group(task.as_given(np.concatenate(each), rows, models), own_groups)
         for size, each in found.items()
         if len(each) == len(splits)
     }

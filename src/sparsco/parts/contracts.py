@@ -57,7 +57,8 @@ class Loss(Contract, kind="loss"):
     degree = default(
         "number or None",
         None,
-        "k, where loss(c p, c y) = c^k loss.in_units_of(1 / c)(p, y) for a loss that shifts. None: there is no such k.",
+        "k, where targets c y have c^k times the loss, but for terms without p: at c p where the loss shifts, else at "
+        "p + log(c). None: there is no such k.",
     )
     couples = default(
         "bool",

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..choice.fitting import Strength
-from ..choice.problem import Scale, Task
+from ..choice.problem import Task
+from ..choice.scale import Scale
 from ..conversions.choose import Choose
 from ..data.randomness import seed_of
 from ..data.rows import Matrix
@@ -172,7 +173,7 @@ class SolvedFolds:
             if q:
                 solver.take(task.examples(rows, q))
             found = max(found, solver.strength_of_nothing())
-        return found * (1.0 + 1e-4) or 1.0  # the digits of the folds
+        return found * task.scale.of_l1 * (1.0 + 1e-4) or 1.0  # the digits of the folds
 
     def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
         """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
@@ -238,15 +239,16 @@ class SolvedFolds:
     def _polished(self, strengths: Strengths, models: list[Model]) -> tuple[list[Model], list[dict[str, Any]]]:
         """Return the certified optima of all strengths, started at the solution of the largest, and certificates."""
         task, kept, tol, units = self.job.task, self.job.kept(-1), tolerance(self.learner), self.units
-        targets, b = task.targets[kept], np.concatenate([model.b for model in models])
+        targets = np.concatenate(
+            [run.lanes_of(*(each[kept] for each in self.rows[1:]))[0] for run in self.runs], axis=1
+        )
         rows = RowsInMemory(self.rows[0].take(kept), targets, task.weights[kept]).in_units(units)
-        centre = np.tile(task.scale.centre, len(models))
         start = np.hstack([model.coef.toarray().T for model in models]) * units[:, None]
         found = polish(
             rows,
             start,
-            b - centre,
-            loss=task.loss,
+            np.concatenate([model.b for model in models]),
+            loss=self.runs[0].problem.loss,
             penalty=_penalty(1.0, 0.0, self.runs[0].problem.penalty.pen),
             lams=np.repeat(strengths.lams, task.m),
             rhos=np.repeat(strengths.rhos, task.m),
@@ -259,7 +261,7 @@ class SolvedFolds:
         out, certificates = [], []
         for k in range(len(models)):
             own = slice(k * task.m, (k + 1) * task.m)
-            out.append(Model(sp.csr_array((found.w[:, own] / units[:, None]).T), found.b[own] + centre[own]))
+            out.append(Model(sp.csr_array((found.w[:, own] / units[:, None]).T), found.b[own]))
             certificate: dict[str, Any] = {"tolerance": tol, "passes": found.passes}
             for name in BY_MODEL:
                 each = getattr(found, name)[own]
@@ -280,15 +282,17 @@ def _penalty(lam: float, rho: float, pen: np.ndarray | None) -> Any:
 
 
 def _task(placed: Matrix, codes: np.ndarray, own: np.ndarray, runs: list[Any], units: np.ndarray) -> Task:
-    """Return the rows with the centred targets and the weights of all models; strengths are for y as it is."""
+    """Return the rows with the targets and weights of all models; weights of features are those for y as it is."""
     lanes = [run.lanes_of(codes, own) for run in runs]
     targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
     problem, n = runs[0].problem, len(own)
     if problem.penalty.pen is not None:
         units = units * problem.penalty.pen
-    losses = problem.loss, smooth(problem.loss)
-    csr = placed.indptr, placed.indices, placed.data
-    scale = Scale.of(problem.loss, targets, weights, problem.intercept)._replace(unit=1.0)
+    scale = Scale.of(problem.loss, targets, weights, problem.intercept)
+    if not scale.has_log_link:
+        scale = Scale(scale.centre)
+    loss, csr = problem.loss.in_units_of(scale.unit), (placed.indptr, placed.indices, placed.data)
+    losses = loss, smooth(loss)
     return Task(*csr, scale.inside(targets), weights, np.arange(n), units, *losses, problem.intercept, scale=scale)
 
 
@@ -309,7 +313,7 @@ def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy,
         for s, (total, ratio) in enumerate(strengths.each()):
             which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
             step(f"{which}: model {q + 1} of {task.m}, strength {s + 1} of {len(strengths)}")
-            w, b[s, q] = solver.solve(total, ratio, accuracy)
+            w, b[s, q] = solver.solve(*task.scale.strength_inside(total, ratio), accuracy)
             used = np.flatnonzero(w)
             parts[q].append((columns[used], w[used].copy()))
     return [Model(_stacked([part[s] for part in parts], task.d), b[s] + centre) for s in range(len(strengths))]
@@ -349,7 +353,7 @@ def _dense_folds(
         what = f"models {block.start + 1} to {block.stop} of {task.m}, strength {s + 1} of {len(strengths)}"
         step(f"{len(folds) - 1} folds and all rows: {what}")
         with one_blas_thread():  # also on other machines
-            solver.solve(total, ratio, accuracy)
+            solver.solve(*task.scale.strength_inside(total, ratio), accuracy)
         w = solver.w / spread[:, None]
         b = solver.b - mean @ w
         for k, models in enumerate(out):
@@ -401,7 +405,7 @@ def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
             wide[model.coef.indices[part]] = model.coef.data[part]
             add_columns(X.first, X.rows, X.x, wide[columns], p[:, q])
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = (weights * value(task.loss, p, targets)).sum(1)
+            losses = task.as_given((weights * value(task.loss, p, targets)).sum(1), held, np.arange(task.m))
         wrong = job.shell.mistakes(job.shell.arranged((p + centre).T).T, job.y[held])
         mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)) * own).sum()
         parts.append((losses.sum(), np.square(losses).sum(), mistakes))
