@@ -1,4 +1,4 @@
-"""The scale of targets: solvers see targets near zero that spread by about one, so no choice depends on the unit of y."""
+"""The scale of targets: solvers see targets near zero that spread by about one, whatever the unit of y is."""
 
 from __future__ import annotations
 

@@ -15,7 +15,17 @@ from ..solver.elastic_net import FINE, solver_of
 from ..util.progress import step
 from ..util.threads import Pool
 from .half_paths import Halves, stability_paths
-from .judged import Correlated, Judged, delta_of, judged_columns, narrowed, only, strongly_correlated, with_probes
+from .judged import (
+    Correlated,
+    Judged,
+    delta_of,
+    in_spreads,
+    judged_columns,
+    narrowed,
+    only,
+    strongly_correlated,
+    with_probes,
+)
 from .scores import StabilityPaths, Target
 
 ROWS_PER_FEATURE = 4
@@ -103,7 +113,7 @@ def widened(paths: StabilityPaths, judged: Judged, d: int) -> StabilityPaths:
 
 def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
     """Return the models of the selected columns alone, learned from all rows, almost without a penalty."""
-    narrow, rows = only(task, features), np.arange(task.n)
+    narrow, rows = in_spreads(only(task, features)), np.arange(task.n)
     X, columns = narrow.by_column(rows)
     share = SHARE_OF_RIDGE if ROWS_PER_FEATURE * len(columns) < task.n else MOST_RIDGE
     fits = []
