@@ -87,14 +87,15 @@ def test_losses_are_those_of_models_that_have_not_learned_the_rows():
     X = np.zeros((rows.n, rows.d))
     X[np.repeat(np.arange(rows.n), np.diff(rows.indptr)), rows.indices] = rows.data
     A, y = X[split.learned] / rows.units, rows.targets[split.learned, 0]
-    lam, w = judged.strength(candidate), np.zeros(rows.d)
+    w, unit = np.zeros(rows.d), rows.scale.unit  # the task has targets in this unit, and losses are in that of y
+    lam = judged.strength(candidate)[0] / unit
     A, centre = A - A.mean(0), A.mean(0)
     step = len(y) / np.linalg.norm(A, 2) ** 2
     for _ in range(500):  # proximal gradient, far slower and plainly right
         w = w - step * (A.T @ (A @ w - (y - y.mean()))) / len(y)
         w = np.sign(w) * np.maximum(np.abs(w) - step * lam, 0.0)
     p = (X[split.judged] / rows.units - centre) @ w + y.mean()
-    expected = 0.5 * (p - rows.targets[split.judged, 0]) ** 2
+    expected = 0.5 * unit**2 * (p - rows.targets[split.judged, 0]) ** 2
     np.testing.assert_allclose(judged.losses[1, : len(expected)].mean(), expected.mean(), rtol=0.01)
 
 
@@ -209,7 +210,7 @@ def test_sizes_of_a_budget():
 def test_the_empty_fit_has_the_best_intercept():
     found = fit_nothing(task(loss=losses.Squared()))
     assert not found.columns.size and found.w.shape == (0, 1)
-    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).targets.mean(), abs=1e-6)
+    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).scale.centre[0], abs=1e-12)
 
 
 def test_a_softmax_is_optimal():

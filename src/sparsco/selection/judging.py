@@ -112,8 +112,9 @@ def judged(
     every = np.empty((sum(run.targets.m for run in runs) // m, m, n))
     for run, p in zip(runs, margins, strict=True):
         targets, scaled = run.lanes_of(codes, scale)
+        measured = run if run.pilot is not None else run.measured_copy()  # few rows leave the loss open
         with np.errstate(over="ignore", invalid="ignore"):
-            found = scaled * value(run.problem.loss, p, targets)
+            found = scaled * value(measured.problem.loss, p, targets)
         own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
         every[outputs, own] = p.reshape(n, run.targets.copies, -1).T
