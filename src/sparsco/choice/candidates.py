@@ -88,7 +88,7 @@ def judge(
     lam_max = learners[0].strength_of_nothing()
     board = _Board([split.judged for split in splits], groups)
     for learner in learners:
-        board.add(EMPTY, learner.figures())
+        board.add(EMPTY, learner.nothing())
     at_edge, first = False, 1
     for k, l1_ratio in enumerate(mixtures):
         if k:
@@ -219,7 +219,7 @@ def _go_down(
 
 def _judge_on(learner: Learner, lam_max: float, candidates: list[Candidate], board: _Board) -> None:
     """Judge some candidates on a further split."""
-    board.add(EMPTY, learner.figures())
+    board.add(EMPTY, learner.nothing())
     for l1_ratio in dict.fromkeys(each.l1_ratio for each in candidates):
         learner.start()
         wanted = [each.depth for each in candidates if each.l1_ratio == l1_ratio]

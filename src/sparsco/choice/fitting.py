@@ -65,10 +65,10 @@ def fit_nothing(task: Task) -> Fit:
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    fits = [(solver.w, solver.b)]
+    fits = [(solver.w, task.constant(rows, 0, solver.b))]
     for q in range(1, task.m):
         solver.take(task.examples(rows, q))
-        fits.append((solver.w, solver.b))
+        fits.append((solver.w, task.constant(rows, q, solver.b)))
     return Fit.of(fits, columns, task.scale)
 
 

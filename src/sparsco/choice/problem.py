@@ -8,6 +8,7 @@ import numpy as np
 
 from ..losses import Logistic
 from ..offsets import numbers_of
+from ..problem.pilot import best_intercept
 from ..solver.columns import ByColumn, some_by_column
 from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
@@ -86,6 +87,12 @@ class Task(NamedTuple):
         """Return the targets and weights of a model for some rows."""
         targets, weights = (np.ascontiguousarray(each[rows, model]) for each in (self.targets, self.weights))
         return Examples(targets, weights, self.smooth_loss)
+
+    def constant(self, rows: np.ndarray, model: int, b: float) -> float:
+        """Return the best intercept of a model without features for some rows; b is that of the smooth loss."""
+        if self.loss.curved or not self.intercept:
+            return b
+        return best_intercept(self.loss, self.targets[rows, model], self.weights[rows, model])
 
     def strata(self) -> list[np.ndarray]:
         """Return the labels by which rows are dealt into folds; none for numbers."""
