@@ -179,6 +179,11 @@ def test_the_empty_model_of_few_rows_needs_the_least_loss():
     assert choose(judged_of([0.4, 0.5, 0.6], [0, 3, 10]), "balanced") == EMPTY
 
 
+def test_no_rule_takes_more_loss_than_that_of_the_empty_model():
+    judged = judged_of([0.5001, 0.505, 0.5, 0.6], [0, 1, 3, 10], rows=100)
+    assert [choose(judged, rule) for rule in ("1-se", "balanced", "min")] == [Candidate(1.0, 2, False)] * 3
+
+
 def test_the_size_of_least_loss_within_the_budget():
     sizes, judged = {1: 0.8, 5: 0.5, 10: 0.6, 20: 0.3}, judged_of([0.7, 0.5], [0, 3])
     assert [choose_size(judged, sizes, most) for most in (3, 7, 15, 100)] == [0, 5, 5, 20]
