@@ -33,6 +33,7 @@ MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
+WORSE = "{}: on held-out rows no model of at most so many features was better than a constant; allow more features."
 
 
 class SizedModel(NamedTuple):
@@ -232,20 +233,20 @@ class Choose(NamedTuple):
             assert self.given is not None
             return Outcome(fit(task, self.given), self._report(task, self.given, None, None), [], [])
         candidate = choose(judged, self.rule_of_losses)
-        strength = Strength(
-            judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
-            candidate.l1_ratio,
-            candidate.relaxed,
-        )
+        lam, l1_ratio = judged.strength(candidate)
+        strength = Strength(lam * float(np.sqrt(judged.learned_rows / max(task.n, 1))), l1_ratio, candidate.relaxed)
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         report, kept = self._report(task, strength, judged, candidate), None
+        warnings = _warnings(task, judged, candidate)
         if self.budget is not None and len(found.columns) > self.budget:
             kept = self._sizes(task, seed)
             size = choose_size(judged, {own: loss for own, loss, _, _ in kept}, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
+            if not size:
+                warnings.append(f"no feature was selected: {WORSE.format(f'budget={self.budget}')}")
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
-        return Outcome(found, report, kept, _warnings(task, judged, candidate))
+        return Outcome(found, report, kept, warnings)
 
     def _report(
         self, task: Task, strength: Strength, judged: Judged | None, candidate: Candidate | None
@@ -263,8 +264,9 @@ class Choose(NamedTuple):
         means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
         report |= {"rule": self.rule, "held_out_rows": judged.judged_rows, "candidates": []}
         for k, each in enumerate(judged.candidates):
-            row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
-            row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}
+            row: dict[str, Any] = dict(zip(("alpha", "l1_ratio"), judged.strength(each), strict=True))
+            row |= {"relaxed": each.relaxed, "features": float(judged.features[k])}
+            row |= {"loss": float(means[k]), "error": float(errors[k])}
             report["candidates"].append(row | {"chosen": each == candidate})
         return report
 

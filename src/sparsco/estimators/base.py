@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import Matrix
-from ..offsets import first_offset, has_offset, numbers_of
+from ..offsets import base_of, first_offset, has_offset, numbers_of
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -185,6 +185,13 @@ class LinearBase:
         loss = named("loss", self.loss, self.known_losses)
         loss.check()
         return loss
+
+    def resolved_loss(self) -> Any:
+        """Return the loss that is learned, with what the first rows have decided, once they have."""
+        runs, model = self._fit.runs, self._fit.model
+        if runs and runs[0].pilot is not None:
+            return base_of(runs[0].problem.loss)
+        return self.loss_record() if model is None else base_of(model.report.get("loss", self.loss_record()))
 
     def _blocks(self, models: int) -> list[slice]:
         """Return the models of each run as slices.

@@ -340,7 +340,7 @@ class LinearRegressor(LinearModel):
 
     def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row, summed over the outputs."""
-        return losses.value(self.loss_record(), p, y.reshape(p.shape)).sum(1)
+        return losses.value(self.resolved_loss(), p, y.reshape(p.shape)).sum(1)
 
     def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the squared distance of each prediction from its target."""

@@ -38,7 +38,7 @@ def objective(
         raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} have inconsistent shapes.")
     if record.classifies and not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError("The targets of a classification loss must be -1 and +1.")
-    losses = record.value(X @ w + b, y)
+    losses = record.resolve(y, np.ones(len(y))).value(X @ w + b, y)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
         losses = (weights * losses)[weights != 0.0]

@@ -9,6 +9,9 @@ import numpy as np
 from ..data.rows import Matrix
 from ..losses import derivative, value
 
+_BESIDE = 1e-6
+"""How far to either side of a margin slopes are computed, in units of the targets' spread."""
+
 
 def gradient_at_zero(
     loss: Any, matrix: Matrix, targets: np.ndarray, weights: np.ndarray, intercept: bool
@@ -18,7 +21,12 @@ def gradient_at_zero(
     if not n:
         return np.zeros((matrix.d, m))
     b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
-    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
+    p = np.tile(b, (n, 1))
+    slopes = derivative(loss, p, targets)
+    if loss.shifts and not loss.curved:  # the best intercept may be at a kink, where rounding would choose a side
+        beside = _BESIDE / loss.smoothness
+        slopes = 0.5 * (derivative(loss, p - beside, targets) + derivative(loss, p + beside, targets))
+    return matrix.to_scipy().T @ (weights * slopes) / n
 
 
 def lam_max(

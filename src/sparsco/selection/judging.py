@@ -10,6 +10,7 @@ from ..data.rows import Matrix
 from ..data.rows import margins as margins_of
 from ..data.slot_tables import numbered
 from ..losses import value
+from ..problem.pilot import best_intercepts
 
 Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
 """The rows of a reader, with their targets and weights."""
@@ -112,8 +113,9 @@ def judged(
     every = np.empty((sum(run.targets.m for run in runs) // m, m, n))
     for run, p in zip(runs, margins, strict=True):
         targets, scaled = run.lanes_of(codes, scale)
+        measured = run if run.pilot is not None else run.measured_copy()  # few rows leave the loss open
         with np.errstate(over="ignore", invalid="ignore"):
-            found = scaled * value(run.problem.loss, p, targets)
+            found = scaled * value(measured.problem.loss, p, targets)
         own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
         every[outputs, own] = p.reshape(n, run.targets.copies, -1).T
@@ -128,3 +130,21 @@ def judged(
     mistakes = each.sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
     return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
+
+
+def loss_of_constants(learner: Any, runs: list[Any], y: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean loss on rows that were not learned of models without features, which are constant.
+
+    The runs have begun; the constants are the best ones for their first rows.
+    """
+    scale, codes = np.ones(len(y)) if weights is None else weights, learner.codes_of(y)
+    total, k = 0.0, 0
+    for run in runs:
+        if k == 0:  # runs of other strengths have the same models
+            m, problem, first = run.targets.base.m, run.problem, run.pilot_rows
+            own = first.targets[:, :m], first.weights[:, :m]
+            b = best_intercepts(problem.loss, *own) if problem.intercept else np.zeros(m)
+            targets, scaled = (each[:, :m] for each in run.lanes_of(codes, scale))
+            total += float((scaled * value(problem.loss, np.tile(b, (len(y), 1)), targets)).sum())
+        k = (k + run.targets.copies) % len(learner.strengths)
+    return total / float(scale.sum())

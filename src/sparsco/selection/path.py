@@ -42,6 +42,8 @@ class Path:
         if l1_ratio is not None:
             self.alphas = self.alphas + self.rhos
         self.losses, self.spreads, self.errors = judged
+        self.constant = np.inf
+        """The loss of the best constant on the same rows, where it is known."""
 
     def __len__(self) -> int:
         return len(self.solved)
@@ -146,7 +148,12 @@ class Path:
             return
         best = int(np.where(np.isfinite(self.losses), self.losses, np.inf).argmin())
         where = f"alpha = {self.alphas[best]:.4g}"
-        if best == len(self) - 1:
+        if self.losses[best] > self.constant and self.nonzeros[best]:
+            warn(
+                "on held-out rows no strength was better than a constant: use an estimator without alpha, which "
+                "compares its models with a constant, or give other features."
+            )
+        elif best == len(self) - 1:
             warn(f"the least loss is at the smallest strength, {where}: pass smaller alphas= or eps=.")
         elif best == 0 and self.nonzeros[0]:
             warn(f"the least loss is at the largest strength, {where}: pass larger alphas=.")

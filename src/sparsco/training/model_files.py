@@ -218,7 +218,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "counts": _counts(described),
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
-        "loss": model.loss_record(),
+        "loss": model.resolved_loss(),
         "settings": _settings(model),
         "summary": {
             "examples": int(solved.t),
@@ -383,7 +383,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         content["intercept"],
         summary["examples"],
         summary["history"],
-        summary["report"],
+        summary["report"] | {"loss": content["loss"]},
         _restored_sizes(content, placed),
         _restored_figures(content, slots, features.room),
         _restored_stability(content, slots, features.room),

@@ -1,0 +1,192 @@
+"""What is chosen without a word does not depend on the units of y and X, and is no worse than a constant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sparsco import SparsePath, SparseRegressor, SparseRegressorCV, StableSparseRegressor
+from sparsco.losses import REGRESSOR_LOSSES, EpsilonInsensitive, Huber, value
+from sparsco.problem.pilot import best_intercept
+from support import LONG
+
+QUIET = "alpha='auto'", "the least loss", "no feature", "on held-out"
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{start}") for start in QUIET]
+
+SHIFTED = ["squared", "absolute", "quantile", "huber", "epsilon-insensitive"]
+LOG_LINKS = ["poisson", "gamma", "tweedie"]
+
+
+def streamed(loss, X, y):
+    model = SparseRegressor(loss, random_state=0)
+    for first in range(0, len(y), 97):
+        model.partial_fit(X[first : first + 97], y[first : first + 97])
+    return model
+
+
+DOORS = {
+    "fit": lambda loss, X, y: SparseRegressor(loss, random_state=0).fit(X, y),
+    "stream": streamed,
+    "mixture": lambda loss, X, y: SparseRegressor(loss, l1_ratio=0.5, random_state=0).fit(X, y),
+    "l2": lambda loss, X, y: SparseRegressor(loss, penalty="l2", random_state=0).fit(X, y),
+    "budget": lambda loss, X, y: SparseRegressor(loss, budget=3, random_state=0).fit(X, y),
+    "at_size": lambda loss, X, y: SparseRegressor(loss, random_state=0).fit(X, y).at_size(2),
+    "no intercept": lambda loss, X, y: SparseRegressor(loss, fit_intercept=False, random_state=0).fit(X, y),
+    "path": lambda loss, X, y: SparsePath(SparseRegressor(loss, random_state=0), n_alphas=8).fit(X, y).model_,
+    "cv": lambda loss, X, y: (
+        SparseRegressorCV(SparseRegressor(loss), n_alphas=8, random_state=0).fit(X, y).best_estimator_
+    ),
+    "stable": lambda loss, X, y: StableSparseRegressor(2, loss=loss, random_state=0).fit(X, y),
+    "promise": lambda loss, X, y: StableSparseRegressor(efp=1.0, loss=loss, random_state=0).fit(X, y),
+}
+IN_UNITS_OF_X = set(DOORS) - {"path", "cv"}
+"""The doors that penalise columns in units of their spread without being asked."""
+WITHOUT_LOG_LINKS = {"no intercept", "stable", "promise", "path"}
+"""A log link needs an intercept to follow the unit of y; a path of counts stops by the size of their loss."""
+TOLERANCES = {"cv": 1e-6, "path": 1e-4}
+"""Others 1e-9.  The folds of a CV are solved in single precision, and the optimizers of a path step over kinks of the
+loss, where a digit decides the side."""
+
+
+def rows(seed, log_link):
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(60, 300)), int(rng.integers(3, 20))
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-2.0, 2.0, d)
+    margins = X @ (rng.standard_normal(d) * (rng.random(d) < 0.4) / X.std(0))
+    if log_link:
+        return X, rng.gamma(2.0, np.exp(0.5 * margins / max(margins.std(), 1e-9))) + 1e-3
+    return X, margins + rng.standard_normal(n) * 10.0 ** rng.uniform(-2.0, 0.0)
+
+
+def line(model):
+    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+
+
+@pytest.mark.parametrize("seed", range(20 if LONG else 3))
+@pytest.mark.parametrize("door", DOORS)
+def test_the_units_of_y_and_x_scale_the_model_and_nothing_else(door, seed):
+    rng = np.random.default_rng(1000 + seed)
+    log_link = door not in WITHOUT_LOG_LINKS and rng.random() < 0.3
+    loss = str(rng.choice(LOG_LINKS if log_link else SHIFTED))
+    X, y = rows(seed, log_link)
+    c = 2.0 ** rng.integers(-20, 21) if rng.random() < 0.5 else 10.0 ** rng.uniform(-6.0, 6.0)
+    b = 0.0 if log_link or door == "no intercept" else c * y.std() * rng.normal() * 10.0 ** rng.uniform(-1.0, 2.0)
+    units = 10.0 ** rng.uniform(-3.0, 3.0, X.shape[1]) if door in IN_UNITS_OF_X else np.ones(X.shape[1])
+    (w, b0), (scaled, b1) = line(DOORS[door](loss, X, y)), line(DOORS[door](loss, X * units, c * y + b))
+    of_weights, expected = (1.0, b0 + np.log(c)) if log_link else (c, c * b0 + b)
+    spread = 1.0 if log_link else c * y.std()
+    tolerance = TOLERANCES.get(door, 1e-9)
+    assert np.abs((scaled * units - of_weights * w) * X.std(0)).max() <= tolerance * spread
+    assert abs(b1 - expected) <= tolerance * max(spread, abs(expected))
+
+
+def test_powers_of_two_change_no_bit():
+    X, y = rows(0, False)
+    one, other = (SparseRegressor(random_state=0).fit(X, unit * y) for unit in (1.0, 2.0**20))
+    assert np.array_equal(other.coef_, 2.0**20 * one.coef_)
+
+
+def test_the_losses_of_sizes_are_those_of_y_as_it_is():
+    X, y = rows(0, False)
+    one, other = (SparseRegressor(random_state=0).fit(X, unit * y + 3.0).size_path_ for unit in (1.0, 100.0))
+    np.testing.assert_allclose(other["loss"], 1e4 * one["loss"], rtol=1e-9)
+    X, y = rows(1, True)
+    one, other = (SparseRegressor("poisson", random_state=0).fit(X, unit * y).size_path_ for unit in (1.0, 100.0))
+    np.testing.assert_allclose(other["loss"], 100.0 * (one["loss"] - np.log(100.0) * y.mean()), rtol=1e-9)
+
+
+def test_what_was_chosen_is_the_objective_of_scikit_learn():
+    """alpha_ and l1_ratio_ are those of the elastic net for y as it is."""
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    X, y = rows(4, False)
+    X, y = X / X.std(0), 1000.0 * y  # columns whose units are one
+    ours = SparseRegressor(relaxed=False, l1_ratio=0.2, polish=1e-9, random_state=0).fit(X, y)
+    theirs = linear_model.ElasticNet(alpha=ours.alpha_, l1_ratio=ours.l1_ratio_, tol=1e-12, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-4 * np.abs(theirs.coef_).max())
+
+
+@pytest.mark.parametrize("loss", SHIFTED)
+def test_targets_far_from_zero(loss):
+    X, y = rows(0, False)
+    for door in ("fit", "stream", "at_size", "budget", "cv"):
+        near, far = (DOORS[door](loss, X, y + mean).predict(X) for mean in (0.0, 1e6))
+        assert np.abs(far - 1e6 - near).mean() <= 0.05 * y.std()
+
+
+def test_a_default_constant_follows_y_and_a_given_one_does_not():
+    X, y = rows(0, False)
+    for name, kind in (("huber", Huber), ("epsilon-insensitive", EpsilonInsensitive)):
+        one, other = (SparseRegressor(name, random_state=0).fit(X, unit * y).report_["loss"] for unit in (1.0, 1e3))
+        assert other.epsilon == pytest.approx(1e3 * one.epsilon, rel=1e-12)
+        given = kind(0.7)
+        assert SparseRegressor(given, random_state=0).fit(X, 1e3 * y).report_["loss"].epsilon == 0.7
+    with pytest.raises(ValueError, match="unit=0"):
+        SparseRegressor(Huber(1.0, unit=0.0)).fit(X, y)
+
+
+def test_the_spread_of_targets_withstands_outliers():
+    y = np.random.default_rng(0).standard_normal((1000, 1))
+    weights = np.ones_like(y)
+    clean = Huber(1.0, None).resolve(y, weights).epsilon
+    y[:50] = 1e9
+    assert Huber(1.0, None).resolve(y, weights).epsilon == pytest.approx(clean, rel=0.15)
+    assert clean == pytest.approx(1.0, rel=0.1)
+    y[100:] = 3.0  # most are equal: the standard deviation
+    assert Huber(1.0, None).resolve(y, weights).epsilon == pytest.approx(y.std())
+
+
+# ---- no worse than a constant ----------------------------------------------------------------------------------------
+
+
+def wild(seed):
+    """Return rows to learn and to judge by, with means and scales over twelve orders of magnitude, and a loss."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(80, 600)), int(rng.integers(3, 25))
+    X = rng.standard_normal((2 * n, d)) * 10.0 ** rng.uniform(-6.0, 6.0, d)
+    X += 10.0 ** rng.uniform(-3.0, 3.0, d) * (rng.random(d) < 0.2)
+    margins = X @ (rng.standard_normal(d) * (rng.random(d) < 0.4) / X.std(0))
+    margins, scale = margins - margins.mean(), 10.0 ** rng.uniform(-6.0, 6.0)
+    if seed % 4 == 3:
+        loss, mean = str(rng.choice(LOG_LINKS)), scale * np.exp(np.clip(0.5 * margins, -3.0, 3.0))
+        y = rng.poisson(np.minimum(mean, 1e9)).astype(float) if loss == "poisson" else rng.gamma(2.0, 0.5 * mean)
+        y[:2] = np.maximum(y[:2], 1.0 if loss == "poisson" else 0.0)  # some are not zero
+    else:
+        loss = str(rng.choice(SHIFTED))
+        noise = rng.standard_normal(2 * n) if rng.random() < 0.6 else rng.standard_t(2, 2 * n)
+        y = scale * (margins * (rng.random() < 0.8) + noise) + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-6.0, 6.0)
+    return X[:n], y[:n], X[n:], y[n:], loss
+
+
+@pytest.mark.parametrize("seed", range(60 if LONG else 12))
+def test_no_choice_is_worse_than_the_constant(seed):
+    X, y, X_test, y_test, loss = wild(seed)
+    model = SparseRegressor(loss, random_state=0).fit(X, y)
+    record, (w, b) = REGRESSOR_LOSSES[loss].resolve(y[:, None], np.ones((len(y), 1))), line(model)
+    constant = np.full(len(y_test), best_intercept(record, y, np.ones(len(y))))
+    nothing = value(record, constant, y_test)
+    worse = value(record, X_test @ w + b, y_test) - nothing
+    error = worse.std() / np.sqrt(len(worse))
+    assert worse.mean() <= error + 1e-9 * np.abs(nothing).mean()  # digits of the intercept
+
+
+def noise(n=150, d=30):
+    rng = np.random.default_rng(1)
+    return rng.standard_normal((n, d)), rng.standard_normal(n)
+
+
+def test_a_size_that_is_worse_than_the_constant_is_announced():
+    X, y = rows(4, False)
+    model = SparseRegressor(random_state=0).fit(X, y).convert_with_columns(sizes=True)
+    nothing = model.report["converted"][0]["choice"]["candidates"][0]
+    assert nothing["features"] == 0.0
+    model.at_size(1)  # without a word
+    worse = tuple(each._replace(loss=1.01 * nothing["loss"]) for each in model.sizes)
+    with pytest.warns(UserWarning, match=r"at_size\(1\): on held-out rows no model"):
+        model._replace(sizes=worse).at_size(1)
+
+
+def test_a_path_that_is_worse_than_the_constant_says_so():
+    X, y = noise()
+    path = SparsePath(SparseRegressor(random_state=0), alphas=[1e-3, 3e-4, 1e-4])
+    with pytest.warns(UserWarning, match="no strength was better than a constant"):
+        path.fit(X, y).convert()
