@@ -60,7 +60,8 @@ def claims_of_the_tutorial(session, ran):
     judged: dict[str, set[str]] = {}
     for command, output in ran:
         for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", command):
-            judged.setdefault("".join(model), set()).update(re.findall(r"(?m)^(?:test rows: )?1,000 rows, (error .*)", output))
+            figures = re.findall(r"(?m)^(?:test rows: )?1,000 rows, (error .*)", output)
+            judged.setdefault("".join(model), set()).update(figures)
     assert {name: len(figures) for name, figures in judged.items()} == {"spam": 1, "small": 1}
     assert all(float(re.match(r"error ([\d.]+)%", *figures)[1]) < 5.0 for figures in judged.values())
     assert "<svg" in (session.folder / "compared.html").read_text()
