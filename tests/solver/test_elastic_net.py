@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparsco import losses
 from sparsco.solver.columns import add_columns, by_column, gradient, some_by_column
 from sparsco.solver.descent import descend, descend_gram, no_bounds
-from sparsco.solver.elastic_net import Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
+from sparsco.solver.elastic_net import FINE, ROUGH, Accuracy, DenseSolver, ElasticNetSolver, Examples, Tilt, solver_of
 from sparsco.solver.small import COMPILED, SmallSolver, is_small
 from sparsco.solver.smoothing import SmoothEpsilonInsensitive, SmoothHinge, SmoothQuantile, smooth
 from sparsco.solver.units import column_sums, units_of
@@ -177,6 +177,73 @@ def test_few_columns_with_many_entries_take_the_gram_matrix():
     assert type(solver_of(columns_of(wide), examples, np.ones(2000))) is ElasticNetSolver
     assert is_small(columns_of(X), losses.Squared()) and not is_small(columns_of(X), losses.Huber())
     assert not is_small(columns_of(wide), losses.Squared())
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "density", "name", "expected"),
+    [
+        (10_000, 50, 1.0, "logistic", DenseSolver),  # sweeps by columns read every cell, and are many
+        (10_000, 50, 0.25, "logistic", ElasticNetSolver),
+        (2000, 100, 0.3, "logistic", ElasticNetSolver),
+        (1000, 500, 1.0, "logistic", ElasticNetSolver),  # forming the matrix costs more than sweeps
+        (1000, 500, 1.0, "squared", DenseSolver),  # one matrix serves all strengths
+        (1000, 500, 0.2, "squared", ElasticNetSolver),
+    ],
+)
+def test_the_solver_is_chosen_by_what_a_solution_costs(n, d, density, name, expected):
+    """Not by a density alone, above which the Gram matrix of 2000 x 1000 took ten times as long."""
+    X = sp.random_array((n, d), density=density, rng=np.random.default_rng(0))
+    examples = Examples(np.where(np.arange(n) % 2 == 0, 1.0, -1.0), np.ones(n), LOSSES[name])
+    assert type(solver_of(columns_of(X), examples, np.ones(d))) is expected
+
+
+def slow_minimum(X, examples, pen, ridge, w, b):
+    """Return the least objective, and weights and intercept, by proximal gradient steps with momentum."""
+    y, n = examples.y, len(X)
+    A = np.column_stack([X, np.ones(n)])
+    pen, ridge, v = np.append(pen, 0.0), np.append(ridge, 0.0), np.append(w, b)
+    step = 1.0 / (0.25 * np.linalg.norm(A, 2) ** 2 / n + ridge.max())
+
+    def objective(v):
+        return np.mean(np.logaddexp(0.0, -y * (A @ v))) + pen @ np.abs(v) + 0.5 * ridge @ v**2
+
+    at, momentum, f = v, 1.0, objective(v)
+    for _ in range(20_000):
+        u = at - step * (A.T @ (-y / (1.0 + np.exp(y * (A @ at)))) / n + ridge * at)
+        new = np.sign(u) * np.maximum(np.abs(u) - step * pen, 0.0)
+        reached = objective(new)
+        if reached > f:  # the momentum led astray
+            if momentum == 1.0:
+                break
+            at, momentum = v, 1.0
+            continue
+        follows = 0.5 + np.sqrt(0.25 + momentum**2)
+        at, v, momentum, f = new + (momentum - 1.0) / follows * (new - v), new, follows, reached
+    return f, v[:-1], v[-1]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("accuracy", [ROUGH, FINE])
+def test_all_solvers_end_a_path_within_the_same_accuracy(solver, accuracy):
+    """From strength to strength curvatures move among the rows, while their sum hardly changes.
+
+    A matrix of second derivatives that is compared by the sum alone is too old, and ends steps early.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 40)) * (rng.random((600, 40)) < 0.2)
+    p = X[:, ::4] @ rng.standard_normal(10)
+    y = np.where(p / p.std() + 0.5 * rng.standard_normal(600) > 0.0, 1.0, -1.0)
+    examples = Examples(y, np.ones(600), losses.Logistic())
+    units = units_of(*sums_of(sp.csr_array(X)), 600)
+    found = solver(columns_of(X), examples, units)
+    lams, w, b, worst = found.strength_of_nothing() * np.geomspace(0.7, 1e-2, 10), np.zeros(40), 0.0, 0.0
+    for lam in lams:
+        pen, ridge = 0.9 * lam * units, 0.1 * lam * units**2
+        least, w, b = slow_minimum(X, examples, pen, ridge, w, b)
+        v, at = found.solve(lam, 0.9, accuracy)
+        reached = np.mean(examples.losses(X @ v + at)) + pen @ np.abs(v) + 0.5 * ridge @ v**2
+        worst = max(worst, (reached - least) / least)
+    assert worst <= accuracy.tolerance, worst
 
 
 # ---- kernels and their slow twins ------------------------------------------------------------------------------------
