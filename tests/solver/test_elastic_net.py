@@ -188,6 +188,8 @@ def test_one_kernel_solves_few_rows_of_every_loss_that_bends():
     registered = {type(loss) for loss in (losses.CLASSIFIER_LOSSES | losses.REGRESSOR_LOSSES).values()}
     bent = {kind for kind in registered if kind.curved and not kind.couples}
     assert {kind for kind in registered if is_small(X, kind())} == bent <= {type(loss) for loss in LOSSES.values()}
+
+
 @pytest.mark.parametrize(
     ("n", "d", "density", "name", "expected"),
     [

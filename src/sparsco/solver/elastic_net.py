@@ -17,7 +17,7 @@ from ..losses import Squared, curvature, derivative, value
 from ..offsets import base_of, has_offset
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
-from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
+from .descent import FAR, MOST_CHANGE, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
 
 LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound.
@@ -34,13 +34,6 @@ loss that is flat somewhere do not show how far it is.
 """
 _NEAR = 0.9
 """A column with a gradient of so many times its penalty takes part in a first step."""
-MOST_CHANGE = 0.2
-"""A Gram matrix of another point serves while the shares of the examples in the curvature change by less, in total.
-
-With .1, .2 and .4, 14 strengths of 7000 x 50 took 10.7, 7.9 and 7.4 ms at ROUGH, and objectives were up to .0002, .001
-and .001 above their minima; those of ionosphere, .006, .003 and .012 (by columns .009).  Where only the sum of the
-curvatures decided, ionosphere was .088 above, and mushrooms .044.
-"""
 _LAST_SWEEP = 0.05
 """The change of the last sweep of a step, as a share of the fall of the objective that ends the steps."""
 

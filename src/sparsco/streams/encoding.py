@@ -431,7 +431,7 @@ def looks_like_numbers(cells: Any, column: Column) -> str:
     """
     if column.kind != CATEGORY or not _is_text(cells.type):
         return ""
-    cells = _marked(cells.slice(0, FIRST_ROWS), NO_NUMBER).drop_null()
+    cells = _marked(cells.slice(0, FIRST_ROWS), column.name, NO_NUMBER).drop_null()
     found = number_texts(cells.to_pylist()) if len(cells.unique()) > 2 else None
     if found is None:
         return ""
