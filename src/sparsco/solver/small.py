@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..jit.dispatch import inlined, kernel
-from ..losses import SMOOTH_LOSSES, Squared, curvature, derivative, value
+from ..losses import SMOOTH_LOSSES, curvature, derivative, value
 from .columns import ByColumn, dot
 from .descent import FAR, MOST_CHANGE, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
