@@ -111,8 +111,18 @@ class FitState(LifeCycle, Restored):
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
-        for run in self.runs if self.long is None else [*self.runs, *self.long.runs]:
+        for run in self._every_run:
+            if run.state is not None:
+                run.optimizer.layout.check(run.problem, run.state)
+
+    def check(self) -> None:
+        """Raise a ValueError for runs of a file whose arrays do not fit together."""
+        for run in self._every_run:
             check_run(run)
+
+    @property
+    def _every_run(self) -> list[Run]:
+        return self.runs if self.long is None else [*self.runs, *self.long.runs]
 
     def _share_warnings(self) -> None:
         for run in self.runs:
