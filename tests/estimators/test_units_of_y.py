@@ -197,12 +197,16 @@ def test_a_size_that_is_worse_than_the_constant_is_announced():
     assert nothing["features"] == 0.0
     model.at_size(1)  # without a word
     worse = tuple(each._replace(loss=1.01 * nothing["loss"]) for each in model.sizes)
-    with pytest.warns(UserWarning, match=r"at_size\(1\): on held-out rows no model"):
+    with pytest.warns(
+        UserWarning, match=r"at_size\(1\): on rows that were not learned its model was no better than a constant"
+    ):
         model._replace(sizes=worse).at_size(1)
 
 
 def test_a_path_that_is_worse_than_the_constant_says_so():
     X, y = noise()
     path = SparsePath(SparseRegressor(random_state=0), alphas=[1e-3, 3e-4, 1e-4])
-    with pytest.warns(UserWarning, match="no strength was better than a constant"):
+    with pytest.warns(
+        UserWarning, match="choose='min': on rows that were not learned its model was no better than a constant"
+    ):
         path.fit(X, y).convert()

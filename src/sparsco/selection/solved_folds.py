@@ -26,6 +26,7 @@ from ..estimators.passes import counted_rows
 from ..losses import value
 from ..offsets import numbers_of
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
+from ..problem.pilot import best_intercepts
 from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
@@ -178,7 +179,7 @@ class SolvedFolds:
     def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
         """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
 
-        The figures are (folds, 3, strengths).
+        The figures are (folds, 4, strengths).
         """
         folds = list(range(-1, self.n_folds))
         with one_blas_thread():
@@ -391,7 +392,7 @@ def _beside(parts: tuple[Model, ...]) -> Model:
 
 
 def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
-    """Return the figures of the models of a fold on its own rows: loss, spread and error by strength."""
+    """Return the figures of the models of a fold on its own rows, and those of constants, by strength."""
     task, held = job.task, np.flatnonzero(job.folds.judged[k])
     X, columns = task.by_column(held)
     own, targets, weights = job.own[held], task.targets[held], task.weights[held]
@@ -411,4 +412,14 @@ def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
         mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)) * own).sum()
         parts.append((losses.sum(), np.square(losses).sum(), mistakes))
     loss, squares, mistakes = np.array(parts).T
-    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes).summary())
+    nothing = np.full(len(models), _loss_of_constants(k, held, job))
+    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes, nothing).summary())
+
+
+def _loss_of_constants(k: int, held: np.ndarray, job: Job) -> float:
+    """Return the loss of the rows of a fold by the best constants of some of the rows that it learns."""
+    task, rows = job.task, job.kept(k)
+    rows = rows[:: max(len(rows) // PILOT_ROWS, 1)]
+    b = best_intercepts(task.loss, task.targets[rows], task.weights[rows]) if task.intercept else np.zeros(task.m)
+    losses = task.weights[held] * value(task.loss, np.tile(b, (len(held), 1)), task.targets[held])
+    return float(task.as_given(losses.sum(1), held, np.arange(task.m)).sum())
