@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
-from sparsco import SparsePath, SparseRegressor, SparseRegressorCV, StableSparseRegressor
+from sparsco import (
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    SparseRegressorCV,
+    StableSparseRegressor,
+)
 from sparsco.losses import REGRESSOR_LOSSES, EpsilonInsensitive, Huber, value
 from sparsco.problem.pilot import best_intercept
 from support import LONG
@@ -80,7 +89,7 @@ def test_the_units_of_y_and_x_scale_the_model_and_nothing_else(door, seed):
 def test_a_path_of_counts_has_the_same_objective_in_any_unit(seed):
     """Other losses are 0 at best and scale with y; exp(p) - y p has any size, and models are as near as its share.
 
-    A metric ends when a step lowers the objective by less than 1e-10 of it, and steps become ten times smaller.
+    A metric ends when a step lowers the objective by less than 1e-10 of it; ten times that is left for later steps.
     """
     X, y = rows(seed, True)
     c, zero = 10.0 ** np.random.default_rng(seed).uniform(-6.0, 6.0), np.zeros(len(y))
@@ -203,10 +212,74 @@ def test_a_size_that_is_worse_than_the_constant_is_announced():
         model._replace(sizes=worse).at_size(1)
 
 
-def test_a_path_that_is_worse_than_the_constant_says_so():
-    X, y = noise()
+NO_BETTER = "on rows that were not learned its model was no better than a constant"
+
+
+def path_of(**settings):
+    return lambda X, y: SparsePath(SparseRegressor(random_state=0), alphas=[1e-3, 3e-4, 1e-4], **settings).fit(X, y)
+
+
+def cv_of(estimator=None, **settings):
+    estimator = SparseRegressor(random_state=0) if estimator is None else estimator
+    return lambda X, y: SparseRegressorCV(estimator, alphas=[1e-3, 3e-4, 1e-4], **settings).fit(X, y)
+
+
+def streamed_path(X, y):
     path = SparsePath(SparseRegressor(random_state=0), alphas=[1e-3, 3e-4, 1e-4])
-    with pytest.warns(
-        UserWarning, match="choose='min': on rows that were not learned its model was no better than a constant"
-    ):
-        path.fit(X, y).convert()
+    for first in range(0, len(y), 500):
+        path.partial_fit(X[first : first + 500], y[first : first + 500])
+    return path
+
+
+WORSE_THAN_CONSTANTS = {
+    "held out": ("choose='min'", 150, path_of()),
+    "one standard error": ("choose='1-se'", 150, path_of(choose="1-se")),
+    "a number": ("choose=30", 150, path_of(choose=30)),
+    "progressive": ("choose='min'", 10_000, path_of()),
+    "two passes": ("choose='min'", 2500, path_of(passes=2)),
+    "stream": ("choose='min'", 2500, streamed_path),
+    "fading": ("choose='min'", 2500, lambda X, y: SparsePath(fading(), alphas=[1e-3, 1e-4]).fit(X, y)),
+    "folds": ("choose='min'", 150, cv_of()),
+    "folds of a number": ("choose=30", 150, cv_of(choose=30)),
+    "folds in lanes": ("choose='min'", 150, cv_of(SparseRegressor(optimizer="nftrl", random_state=0))),
+    "sizes": ("n_features='auto'", 250, lambda X, y: StableSparseRegressor("auto", random_state=0).fit(X, y)),
+}
+
+
+def fading():
+    return SparseRegressor(half_life=1000, optimizer="fobos", random_state=0)
+
+
+@pytest.mark.parametrize("door", WORSE_THAN_CONSTANTS)
+def test_what_is_worse_than_a_constant_is_announced(door):
+    named, n, fitted = WORSE_THAN_CONSTANTS[door]
+    X, y = noise(n)
+    with pytest.warns(UserWarning) as caught:
+        model = fitted(X, y)
+        model.convert() if isinstance(model, SparsePath) else None
+    assert [str(each.message).startswith(f"{named}: {NO_BETTER}") for each in caught].count(True) == 1
+
+
+@pytest.mark.parametrize("door", WORSE_THAN_CONSTANTS)
+def test_what_is_better_than_a_constant_is_not(door):
+    _, n, fitted = WORSE_THAN_CONSTANTS[door]
+    X, y = noise(n)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fitted(X, y + 5.0 * X[:, 2])
+        model.convert() if isinstance(model, SparsePath) else None
+    assert not [each for each in caught if NO_BETTER in str(each.message)]
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "nftrl"])
+def test_the_loss_of_constants_is_that_of_the_shares_of_classes(optimizer):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((900, 5)), rng.choice(3, 900, p=[0.6, 0.3, 0.1])
+    fold, expected = np.arange(900) % 3, []
+    estimator = SparseClassifier(optimizer=optimizer, random_state=0)
+    path = SparseClassifierCV(estimator, alphas=[0.1, 0.05], cv=fold).fit(X, y).path_
+    for k in range(3):  # one against the rest
+        shares = np.bincount(y[fold != k]) / (fold != k).sum()
+        losses = [-np.log(shares[c]) - np.log1p(-np.delete(shares, c)).sum() for c in y[fold == k]]
+        expected.append(np.mean(losses))
+    np.testing.assert_allclose(path.constants, np.mean(expected), rtol=1e-12)
