@@ -68,7 +68,7 @@ def line(model):
     return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
 
 
-@pytest.mark.parametrize("seed", range(20 if LONG else 3))
+@pytest.mark.parametrize("seed", range(20) if LONG else (0, 1, 14))
 @pytest.mark.parametrize("door", DOORS)
 def test_the_units_of_y_and_x_scale_the_model_and_nothing_else(door, seed):
     rng = np.random.default_rng(1000 + seed)
@@ -83,6 +83,17 @@ def test_the_units_of_y_and_x_scale_the_model_and_nothing_else(door, seed):
     spread = 1.0 if log_link else c * y.std()
     assert np.abs((scaled * units - of_weights * w) * X.std(0)).max() <= 1e-9 * spread
     assert abs(b1 - expected) <= 1e-9 * max(spread, abs(expected))
+
+
+@pytest.mark.parametrize("seed", range(1, 13 if LONG else 4))
+@pytest.mark.parametrize("loss", ["absolute", "quantile", "epsilon-insensitive"])
+def test_all_models_of_a_path_follow_targets_that_are_far_from_zero(loss, seed):
+    X, y = rows(seed, False)
+    X, far = X / X.std(0), 100.0 * y.std()
+    paths = [SparsePath(SparseRegressor(loss, random_state=0), n_alphas=8).fit(X, y + b).path_ for b in (0.0, far)]
+    one, other = (path.coefs.toarray() for path in paths)
+    assert np.abs(other - one).max() <= 1e-9 * y.std()
+    assert np.abs(paths[1].intercepts - far - paths[0].intercepts).max() <= 1e-9 * far
 
 
 @pytest.mark.parametrize("seed", range(12 if LONG else 3))

@@ -219,7 +219,8 @@ def _chosen(
     if objectives["constant"] == np.inf:  # w_bar itself has diverged, and the slope there is useless
         objectives["constant"] = objective(sample, loss, penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
-    if name == "constant" and fit_intercept:
+    is_constant = name == "constant" or (not loss.curved and not models[name][0].any())  # of which many may be equal
+    if is_constant and fit_intercept:
         models[name] = models[name][0], best_intercept(loss, sample.R.targets, sample.R.weights)
     return Choice(*models[name], name, objectives)
 
