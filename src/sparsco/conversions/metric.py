@@ -476,12 +476,18 @@ def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> 
 
 
 def _best(stages: list[_Stage]) -> _Stage:
-    """Return the stage with the fewest features among those whose objective is nearly the least."""
+    """Return the stage with the fewest features among those whose objective is nearly the least.
+
+    The first one is taken of several with the same objective, between which rounding would choose.
+    """
     least = min(stage.total for stage in stages)
     near = [stage for stage in stages if stage.total <= least + _SETTLED * abs(least)]
-    return min(near, key=lambda stage: (stage.features, stage.total))
+    few = min(stage.features for stage in near)
+    least = min(stage.total for stage in near if stage.features == few)
+    return next(each for each in near if each.features == few and each.total <= least + _SAME * abs(least))
 
 
+_SAME = 1e-9
 _FEW, _CELLS = 50, 400_000
 """The most features, and rows times features, of a model that is moved to a corner."""
 _TWIN, _SETTLED, _PATIENCE = Accuracy(1e-5, 30, 4, 0.1), 2e-5, 4
