@@ -476,23 +476,19 @@ def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> 
 
 
 def _best(stages: list[_Stage]) -> _Stage:
-    """Return the stage with the fewest features among those whose objective is nearly the least.
-
-    The first one is taken of several with the same objective, between which rounding would choose.
-    """
+    """Return the first stage with the fewest features among those whose objective is nearly the least."""
     least = min(stage.total for stage in stages)
     near = [stage for stage in stages if stage.total <= least + _SETTLED * abs(least)]
-    few = min(stage.features for stage in near)
-    least = min(stage.total for stage in near if stage.features == few)
-    return next(each for each in near if each.features == few and each.total <= least + _SAME * abs(least))
+    few, low = min((stage.features, stage.total) for stage in near)
+    return next(
+        each for each in near if each.features == few and each.total <= low + 1e-9 * abs(low)
+    )  # not by rounding
 
 
-_SAME = 1e-9
 _FEW, _CELLS = 50, 400_000
 """The most features, and rows times features, of a model that is moved to a corner."""
 _TWIN, _SETTLED, _PATIENCE = Accuracy(1e-5, 30, 4, 0.1), 2e-5, 4
-"""The accuracy of a twin's optimum, the difference of objectives, as a share, that does not count, and the number of
-twins without a better model after which none follows."""
+"""A twin's accuracy, the share of an objective that does not count, and the twins that may pass without a better one."""
 _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 
