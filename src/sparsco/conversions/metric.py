@@ -488,7 +488,7 @@ def _best(stages: list[_Stage]) -> _Stage:
 _FEW, _CELLS = 50, 400_000
 """The most features, and rows times features, of a model that is moved to a corner."""
 _TWIN, _SETTLED, _PATIENCE = Accuracy(1e-5, 30, 4, 0.1), 2e-5, 4
-"""A twin's accuracy, the share of an objective that does not count, and the twins that may pass without a better one."""
+"""A twin's accuracy, the share of an objective that does not count, and the twins that may follow the best one."""
 _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 
