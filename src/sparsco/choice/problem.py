@@ -89,8 +89,11 @@ class Task(NamedTuple):
         return Examples(targets, weights, self.smooth_loss)
 
     def constant(self, rows: np.ndarray, model: int, b: float) -> float:
-        """Return the best intercept of a model without features for some rows; b is that of the smooth loss."""
-        if self.loss.curved or not self.intercept:
+        """Return the best intercept of a model without features for some rows; b is that of the smooth loss.
+
+        Labels have b: where one class is rare, the best constant has hardly more hinge loss than good margins.
+        """
+        if self.loss.curved or self.loss.classifies or not self.intercept:
             return b
         return best_intercept(self.loss, self.targets[rows, model], self.weights[rows, model])
 

@@ -61,9 +61,17 @@ class Scale(NamedTuple):
             return records_of(targets["y"] / self.unit, targets["offset"])
         return (targets if self.has_log_link else targets - self.centre) / self.unit
 
+    def of_models(self, models: Any) -> Scale:
+        """Return the scale of some of the models."""
+        return self._replace(centre=self.centre[models])
+
     def outside(self, w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights (features, m) and intercepts (m,) for the targets as they are."""
+        """Return weights, and intercepts or margins (..., m), for the targets as they are."""
         return (w * self.of_weights, b * self.of_weights + self.centre) if self.is_needed else (w, b)
+
+    def of_outside(self, w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what ``outside`` was given: weights, and intercepts or margins, for targets as solvers see them."""
+        return (w / self.of_weights, (b - self.centre) / self.of_weights) if self.is_needed else (w, b)
 
     def terms(self, loss: Any, targets: np.ndarray, models: np.ndarray) -> np.ndarray | float:
         """Return what losses (n, models), multiplied by their unit, differ by from those of the targets as they are.

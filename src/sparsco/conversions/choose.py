@@ -33,7 +33,9 @@ MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
-WORSE = "{}: on held-out rows no model of at most so many features was better than a constant; allow more features."
+WORSE = "{}: on rows that were not learned its model was no better than a constant; {}."
+"""The warning for all choices; what was chosen, and what to do, are filled in."""
+MORE_FEATURES = "allow more features"
 
 
 class SizedModel(NamedTuple):
@@ -244,7 +246,7 @@ class Choose(NamedTuple):
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
             if not size:
-                warnings.append(f"no feature was selected: {WORSE.format(f'budget={self.budget}')}")
+                warnings.append(f"no feature was selected: {WORSE.format(f'budget={self.budget}', MORE_FEATURES)}")
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
         return Outcome(found, report, kept, warnings)
 

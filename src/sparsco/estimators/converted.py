@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.averaging import Answer
-from ..conversions.choose import WORSE, SizedModel
+from ..conversions.choose import MORE_FEATURES, WORSE, SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..error_control.scores import StabilityPaths
@@ -59,7 +59,7 @@ class Converted(NamedTuple):
         first, *others = self.report["converted"]
         nothing = first["choice"]["candidates"][0]
         if fewer.loss > nothing["loss"]:
-            warn(WORSE.format(f"at_size({k})"))
+            warn(WORSE.format(f"at_size({k})", MORE_FEATURES))
         choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
         report = self.report | {"converted": [first | {"choice": choice}, *others]}
         return self._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None, platt=None)

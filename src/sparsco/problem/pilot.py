@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,16 +108,25 @@ def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.n
 
 
 def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
-    """Return the constant margin of least loss, by bisection on the (monotone) mean derivative."""
-    lo, hi = -1.0, 1.0
+    """Return the constant margin of least loss, by bisection on the (monotone) mean derivative.
+
+    A loss of p - y with kinks may have the least one on an interval: then it is the middle of that.
+    """
+    lo, hi, has_interval = -1.0, 1.0, loss.shifts and not loss.curved
     slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
-    while slope(lo) > 0.0 and lo > -1e18:
+    while (slope(lo) > 0.0 or (has_interval and slope(lo) == 0.0)) and lo > -1e18:
         lo *= 2.0
-    while slope(hi) < 0.0 and hi < 1e18:
+    while (slope(hi) < 0.0 or (has_interval and slope(hi) == 0.0)) and hi < 1e18:
         hi *= 2.0
+    first = _turn(lambda b: slope(b) < 0.0, lo, hi)
+    return first if not has_interval else 0.5 * (first + _turn(lambda b: slope(b) <= 0.0, lo, hi))
+
+
+def _turn(is_below: Callable[[float], bool], lo: float, hi: float) -> float:
+    """Return the number between lo and hi up to which something is true."""
     for _ in range(200):
         mid = 0.5 * (lo + hi)
         if mid in (lo, hi):
             break
-        lo, hi = (mid, hi) if slope(mid) < 0.0 else (lo, mid)
+        lo, hi = (mid, hi) if is_below(mid) else (lo, mid)
     return 0.5 * (lo + hi)

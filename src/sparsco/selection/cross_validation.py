@@ -146,11 +146,10 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
                 "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
             )
         spread = judged[:, 0].std(0, ddof=1) / np.sqrt(len(judged))
-        summary = judged[:, 0].mean(0), spread, judged[:, 2].mean(0)
+        summary = judged[:, 0].mean(0), spread, *judged[:, 2:].mean(0)
         stability = _stability(found.selected, found.shell.n_features_in_)
         self.path_ = Path(found.shell, found.solved, summary, stability, found.l1_ratio)
-        if isinstance(self.choose, str):
-            self.path_.warn_at_edge()
+        self.path_.warn_of(self.choose)
         self.alpha_ = self._chosen(found)
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.l1_ratio_ = self.best_estimator_.l1_ratio_

@@ -14,7 +14,7 @@ from ..estimators.life_cycle import LifeCycle, Phase, snapshot_of
 from ..estimators.parameters import half_life_of
 from ..estimators.passes import counted_rows
 from ..estimators.row_times import RowTimes
-from .judging import Judged, Rows, Unseen, judged, judged_before, loss_of_constants, margins_by
+from .judging import Judged, Rows, Unseen, judged, judged_before, margins_by
 from .learning import converted, solved
 from .path import Path
 
@@ -191,8 +191,6 @@ class PathState(LifeCycle):
             shares = None if not times else np.exp2((times[0][last] - times[0][-1]) / self.half_life)
             found = judged(learner, margins_by(learner.find(matrix), converted(ends)), y, weights, shares)
         self.model = Path(learner.shell(), models, found.summary())
-        if self.held and shares is None:
-            self.model.constant = loss_of_constants(learner, [run for run, _ in ends], y, weights)
 
     def finished(self) -> PathState:
         """Return a state that has the models alone."""
