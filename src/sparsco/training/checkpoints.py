@@ -37,7 +37,7 @@ class Saved(NamedTuple):
     """What a checkpoint of ``train`` holds beside the asked settings and the identity of the data."""
 
     names: dict[int, str]
-    model: LinearModel
+    model: LinearModel | None
     classes: Any
     epoch: int
     row: int
