@@ -13,6 +13,7 @@ import functools
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..jit.dispatch import cast, constant
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import add_attributes, attributes
+from .bounds import Bounded, bounds_of_block
 from .fading import STEADY, Memory, no_rows
 from .moving import moved
 
@@ -114,6 +116,10 @@ class Block:
     def unit_at(self, t: int) -> float:
         """Return the unit of all sums after t examples: 1, or more where old examples fade."""
         return 1.0 if self.memory is None else self.memory.at(t)[1]
+
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        """Yield the bounds of what kernels use as places after t examples."""
+        return bounds_of_block(self, t)
 
     def make_scratch(self, longest: int, width: int) -> None:
         """Make room for the features of the longest row in ``noted``, and for its values in ``level``.
@@ -298,9 +304,9 @@ class Layout(NamedTuple):
                 "optimizer keeps: it cannot go on. Learn anew, or continue with that version."
             )
 
-    def latest(self, block: Block, t: int) -> Any:
-        """Return the largest value of the shared fields after t examples: they are times of the last touch."""
-        return float(t)
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        """Yield the bounds of what kernels use as places after t examples; shared fields are times of last touches."""
+        yield Bounded("the last touches", self.cells_of(problem, state)[0], float(t))
 
     def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
         """Return a new state, and a block with so many columns."""
