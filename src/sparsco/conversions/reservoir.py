@@ -383,7 +383,7 @@ class Reservoir:
         """Raise a ValueError for rows with further features than there are, or with features twice."""
         numbers, most = self._numbers, d if self._numbers is None else self._features
         is_ascending = numbers is None or (np.diff(numbers, prepend=-1) > 0).all()
-        if not is_ascending or int(self._indices.max(initial=0)) >= max(most, 1):
+        if not is_ascending or int(self._indices[: self._used].max(initial=0)) >= max(most, 1):
             raise ValueError("the sample of its rows has features that there are not")
 
     def copy(self) -> Self:

@@ -15,6 +15,7 @@ from ..problem.bounds import Bounded
 from ..problem.state import Block, Problem
 from ..problem.targets import Targets
 from ..util.attributes import attributes
+from ..util.typed import check_like
 from .iterates import Overwritten
 from .part_checks import check_parts
 from .pilot_rows import PilotRows
@@ -94,6 +95,7 @@ def _is_like(value: Any, fresh: Any) -> bool:
 def _check_windows(windows: Any, problem: Problem) -> None:
     """Raise an error for means and gradients of other features or models."""
     _must(isinstance(windows, Windows))
+    check_like(windows, Windows())
     phase, ended, width = windows.phase_under_way, windows.last_phase, problem.width
     if phase is not None:
         _must(isinstance(phase, FixedPoint) and phase.m == problem.m and type(phase.n) is int)

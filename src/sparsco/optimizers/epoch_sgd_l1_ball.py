@@ -101,6 +101,7 @@ class BallBlock(Block):
             last = last[last > 0]
         yield equal("the pages", np.sort(np.concatenate(used)), np.arange(pages))
         yield Bounded("the lists of features", self.place, LISTS)
+        yield equal("the sizes of scratch", [len(self.gone), len(self.size)], 2 * [len(self.loose)])
 
     def __getstate__(self) -> dict[str, Any]:
         empty = {"loose": self.loose[:0], "gone": self.gone[:0], "size": self.size[:0]}

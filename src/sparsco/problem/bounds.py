@@ -43,7 +43,7 @@ def equal(what: str, numbers: Any, others: Any) -> Bounded:
 def bounds_of_block(block: Any, t: int) -> Iterator[Bounded]:
     """Yield the bounds of what every block has, after t examples; a bound relies on those before it."""
     yield Bounded("its beginning", block.start, t)
-    if block.table.shape[1] > 1:  # a table of one column is not used
+    if len(block.table) > 1:  # where no step has a row, the table is not used
         yield Bounded("the steps since its beginning", t - block.start, len(block.table) - 1)
     yield Bounded("the sizes of the table", np.abs(block.table))
     yield Bounded("the place of the grid", block.gridded, len(block.table) - 1)
@@ -51,6 +51,3 @@ def bounds_of_block(block: Any, t: int) -> Iterator[Bounded]:
     yield Bounded("the scale of the grid", block.grid[0])
     yield Bounded("the grid", block.grid[1:], block.gridded)
     yield Bounded("the steps of the grid", np.diff(block.grid[1:]))
-    for name, kept in block.__getstate__().items():
-        if isinstance(kept, np.ndarray):
-            yield Bounded(f"the scratch {name}", np.size(getattr(block, name)) - kept.size, 0)

@@ -75,6 +75,10 @@ TOGETHER = 256
 """The number of coordinates that reached zero while idle which FOBOS collects before it closes their sums."""
 
 
+_MOST_STEPS = 1 << 20
+"""More steps than a block ever has: the engine settles it after 2^18 of them."""
+
+
 class Block:
     """The steps since the last settling: prefix sums by time, one row per step and one more.
 
@@ -149,6 +153,8 @@ class Block:
 
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
+        if rows > _MOST_STEPS:
+            raise ValueError(f"the training state does not fit together: {rows} steps were not settled. Learn anew.")
         if len(self.table) < rows:
             grown = np.zeros((max(rows, 2 * len(self.table)), self.table.shape[1]))
             grown[: len(self.table)] = self.table
