@@ -32,37 +32,19 @@ def settings() -> dict[str, dict[str, Any]]:
     for name in ("rda-enhanced", "truncated-theta"):
         found[name]["l1_ratio"] = 1.0
     found["sgd"]["step_size"] = steps.StronglyConvex(mu=0.005, cap=False)  # the form that is lazy
-    groups = np.arange(_FEATURES) // 3
-    ball, mirrored = penalties.L1Ball(2.0), optimizers.MirrorDescent
+    grouped = {"alpha": "auto", "penalty": penalties.GroupL1(0.01, np.arange(_FEATURES) // 3), "conversion": "average"}
+    ball = {"alpha": "auto", "penalty": penalties.L1Ball(2.0), "conversion": "last"}
+    tracked, mirrored = {"l1_ratio": 1.0, "conversion": conversions.OCMDI()}, optimizers.MirrorDescent
     flat = {"l1_ratio": 1.0}
     return found | {
         "sgd-dense": {"optimizer": "sgd", "conversion": "suffix"},
-        "fobos-groups": {
-            "alpha": "auto",
-            "penalty": penalties.GroupL1(0.01, groups),
-            "optimizer": "fobos",
-            "conversion": "average",
-        },
-        "rda-groups": {
-            "alpha": "auto",
-            "penalty": penalties.GroupL1(0.01, groups),
-            "optimizer": "rda",
-            "conversion": "average",
-        },
-        "ball": {"alpha": "auto", "penalty": ball, "optimizer": optimizers.EpochSGD(200, 0.5), "conversion": "last"},
-        "ball-near": {
-            "alpha": "auto",
-            "penalty": ball,
-            "optimizer": optimizers.EpochSGD(200, 0.5, 1.0),
-            "conversion": "last",
-        },
-        "tracked": flat | {"optimizer": "fobos", "conversion": conversions.OCMDI()},
-        "tracked-static": {
-            "alpha": 0.0,
-            "optimizer": mirrored(mirrors.SparseKaczmarz(0.1)),
-            "conversion": conversions.OCMDI(),
-        },
-        "tracked-swept": flat | {"optimizer": mirrored(mirrors.PNorm(1.5)), "conversion": conversions.OCMDI()},
+        "fobos-groups": grouped | {"optimizer": "fobos"},
+        "rda-groups": grouped | {"optimizer": "rda"},
+        "ball": ball | {"optimizer": optimizers.EpochSGD(200, 0.5)},
+        "ball-near": ball | {"optimizer": optimizers.EpochSGD(200, 0.5, 1.0)},
+        "tracked": tracked | {"optimizer": "fobos"},
+        "tracked-static": tracked | {"alpha": 0.0, "optimizer": mirrored(mirrors.SparseKaczmarz(0.1))},
+        "tracked-swept": tracked | {"optimizer": mirrored(mirrors.PNorm(1.5))},
         "batch": {"optimizer": optimizers.BatchFOBOS(7), "conversion": "average"},
         "batch-rda": {"optimizer": optimizers.BatchRDA(7), "conversion": "average"},
         "optimal": {"optimizer": "fobos", "conversion": "optimal-sl"},

@@ -37,7 +37,8 @@ class Saved(NamedTuple):
     """What a checkpoint of ``train`` holds beside the asked settings and the identity of the data."""
 
     names: dict[int, str]
-    model: LinearModel
+    model: LinearModel | None
+    """The model; None before the first rows are learned."""
     classes: Any
     epoch: int
     row: int
@@ -55,7 +56,8 @@ class Saved(NamedTuple):
         found = checked(cls(*(content[name] for name in cls._fields)))
         if found.judged.shape != (2, 3) or found.judged.dtype != np.float64:
             raise ValueError("its figures are not numbers")
-        check_learner(found.model)
+        if found.model is not None:
+            check_learner(found.model)
         return found
 
 
