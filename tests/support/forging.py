@@ -59,6 +59,8 @@ class Archive:
             array[at] = np.array(value).astype(array.dtype)  # arrays are contiguous: ravel returns a view
             return
         numbers = [(above, key, here) for above, key, here in _places(self.header["content"]) if type(here) is int]
+        if not numbers:  # another change has taken them away
+            return
         above, key, here = numbers[rng.integers(len(numbers))]
         above[key] = _odd(rng, [*_like(here), -1, 0, 1, 1300, 1301, 2**31, 2**40])
 
