@@ -79,6 +79,8 @@ FAR = 10**6
         ("tracked-swept", of_run(["block", "active", 0], FAR), "the active features"),
         ("tracked-swept", of_run(["block", "active", slice(2)], 1), "the active features"),
         ("adagrad-fobos", of_run(["state", "cell", slice(None)], -1.0), "the sums of squares"),
+        ("chosen", of_run(["reservoir", "_table", "length", 5], 2**63 - 2), "the sample of its rows"),
+        ("chosen", of_run(["reservoir", "_table", "start", 5], 2**63 - 2), "the sample of its rows"),
         ("names", other_slots, "other slots"),
         ("names", other_codes, "the codes of its labels"),
         ("trimmed", without_an_attribute, "no settings"),
