@@ -56,7 +56,8 @@ class Archive:
             at = rng.integers(array.size, size=int(rng.choice([1, 1, 3, array.size])))
             near = [array.size, array.size - 1, int(np.max(array)) + 1, 2 * int(np.max(array)), 1300, 1301]
             value = near[rng.integers(len(near))] if rng.random() < 0.5 else _number(rng, array.dtype)
-            array[at] = np.array(value).astype(array.dtype)  # arrays are contiguous: ravel returns a view
+            most = np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+            array[at] = min(value, most)  # arrays are contiguous: ravel returns a view
             return
         numbers = [(above, key, here) for above, key, here in _places(self.header["content"]) if type(here) is int]
         if not numbers:  # another change has taken them away
