@@ -250,9 +250,16 @@ class Cases(NamedTuple):
             seed = seed[rng.integers(len(seed))]
             k, path = int(rng.integers(len(seed.actions))), self.folder / f"{number % 500}-{seed.path.name}"
             often = {"state": 0.7, "checkpoint": 0.4}.get(kind, 0.0)
-            prepare = partial(forge, seed.path, path, number, often)
+            prepare = partial(_prepare, seed.path, path, number, often)
             most = self.growth[seed.name, k] + _ALLOWED + 10 * _size(seed.path)
             yield (number, seed.name, k), prepare, partial(seed.actions[k], path), most
+
+
+def _prepare(source: Path, path: Path, number: int, often: float) -> None:
+    """Forge a file, without what an earlier case left beside it: the checkpoint before the last would be read."""
+    for remains in path.parent.glob(path.name + ".*"):
+        shutil.rmtree(remains) if remains.is_dir() else remains.unlink()
+    forge(source, path, number, often)
 
 
 def _copy(source: Path, target: Path) -> None:
