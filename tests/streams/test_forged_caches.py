@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sparsco import train
 from sparsco.streams import StreamError, open_stream
 from support.forging import Cache
 
@@ -106,6 +107,28 @@ def test_rows_that_do_not_fit_are_refused(cache, change, sentence):
     with pytest.raises(StreamError, match=sentence) as error:
         read(cache)
     assert str(error.value).startswith(f"{cache} is not a cache that sparsco wrote")
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value", "line"),
+    [
+        ("data", 3, 40.0, "1 2.5 'r1| a:1 b1:40 c"),
+        ("weights", 1, 9.25, "1 9.25 'r1| a:1 b1:2 c"),
+        ("y", 1, -1.0, "-1 2.5 'r1| a:1 b1:2 c"),
+    ],
+)
+def test_what_is_learned_of_a_forged_cache_is_what_it_says(cache, tmp_path, name, at, value, line):
+    """A change that is accepted has the effect of the same change in the text."""
+    apart = Cache(cache)
+    apart.blocks[0][name][at] = value
+    apart.write(cache, np.random.default_rng(0))
+    lines = (tmp_path / "a.vw").read_text().splitlines()
+    (tmp_path / "b.vw").write_text("\n".join([lines[0], line, *lines[2:]]) + "\n")
+    settings = {"alpha": 0.001, "random_state": 0}
+    sources = cache, tmp_path / "b.vw", tmp_path / "a.vw"
+    forged, written, before = (train(source, settings=settings).estimator for source in sources)
+    assert np.isfinite(forged.coef_).all() and forged.classes_.tolist() == [-1, 1]
+    assert np.array_equal(forged.coef_, written.coef_) and not np.array_equal(forged.coef_, before.coef_)
 
 
 def test_rows_without_a_label_stay_so_in_a_cache(tmp_path):

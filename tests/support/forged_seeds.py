@@ -15,6 +15,7 @@ import numpy as np
 from sparsco import cli, train
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.train import StoppedError
+from support import forged_states
 from support.forged_runs import as_in_shell, command, growth_of
 from support.forging import forge
 
@@ -74,6 +75,7 @@ def seeds(folder: Path, few: bool = False) -> list[Seed]:
         *_models(folder, kept.get("model")),
         *_checkpoints(folder, kept.get("checkpoint")),
         *_caches(folder, kept.get("cache")),
+        *(Seed(f"state {name}", path, actions) for name, path, actions in forged_states.made(folder, few)),
     ]
 
 
@@ -243,13 +245,21 @@ class Cases(NamedTuple):
     def numbered(self, numbers: Iterable[int]) -> Iterator[tuple[Any, Callable[[], Any], Callable[[], None], int]]:
         """Yield the cases with these numbers, for ``forged_runs.run``."""
         for number in numbers:
-            rng, kind = np.random.default_rng([44, number]), ("model", "checkpoint", "cache")[number % 3]
+            rng, kind = np.random.default_rng([44, number]), ("model", "checkpoint", "cache", "state")[number % 4]
             seed = [seed for seed in self.seeds if seed.name.startswith(kind)]
             seed = seed[rng.integers(len(seed))]
             k, path = int(rng.integers(len(seed.actions))), self.folder / f"{number % 500}-{seed.path.name}"
-            prepare = partial(forge, seed.path, path, number)
+            often = {"state": 0.7, "checkpoint": 0.4}.get(kind, 0.0)
+            prepare = partial(_prepare, seed.path, path, number, often)
             most = self.growth[seed.name, k] + _ALLOWED + 10 * _size(seed.path)
             yield (number, seed.name, k), prepare, partial(seed.actions[k], path), most
+
+
+def _prepare(source: Path, path: Path, number: int, often: float) -> None:
+    """Forge a file, without what an earlier case left beside it: the checkpoint before the last would be read."""
+    for remains in path.parent.glob(path.name + ".*"):
+        shutil.rmtree(remains) if remains.is_dir() else remains.unlink()
+    forge(source, path, number, often)
 
 
 def _copy(source: Path, target: Path) -> None:

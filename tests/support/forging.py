@@ -48,6 +48,23 @@ class Archive:
         else:
             self.header["content"] = forged_json(rng, self.header["content"])
 
+    def forge_place(self, rng: np.random.Generator) -> None:
+        """Change one whole number: most of those are places, sizes and times, on which compiled code relies."""
+        arrays = [array for array in self.arrays if _is_whole(array)]
+        if arrays and rng.random() < 0.7:
+            array = arrays[rng.integers(len(arrays))].ravel()
+            at = rng.integers(array.size, size=int(rng.choice([1, 1, 3, array.size])))
+            near = [array.size, array.size - 1, int(np.max(array)) + 1, 2 * int(np.max(array)), 1300, 1301]
+            value = near[rng.integers(len(near))] if rng.random() < 0.5 else _number(rng, array.dtype)
+            most = np.inf if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+            array[at] = min(value, most)  # arrays are contiguous: ravel returns a view
+            return
+        numbers = [(above, key, here) for above, key, here in _places(self.header["content"]) if type(here) is int]
+        if not numbers:  # another change has taken them away
+            return
+        above, key, here = numbers[rng.integers(len(numbers))]
+        above[key] = _odd(rng, [*_like(here), -1, 0, 1, 1300, 1301, 2**31, 2**40])
+
     def write(self, path: Path) -> None:
         """Write the file with the right lengths and checksum."""
         header = dict(self.header) | {"arrays": [[a.dtype.str, list(a.shape)] for a in self.arrays]}
@@ -115,12 +132,18 @@ class Cache:
         (folder / MANIFEST).write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
-def forge(source: Path, target: Path, seed: int) -> None:
-    """Write a copy of a valid file or folder in which one to three random places are wrong."""
+def forge(source: Path, target: Path, seed: int, often: float = 0.0) -> None:
+    """Write a copy of a valid file or folder in which one to three random places are wrong.
+
+    ``often`` is how often such a place is a whole number.
+    """
     rng = np.random.default_rng(seed)
     file = Cache(source) if source.is_dir() else Archive(source)
     for _ in range(rng.integers(1, 4)):
-        file.forge(rng)
+        if isinstance(file, Archive) and rng.random() < often:
+            file.forge_place(rng)
+        else:
+            file.forge(rng)
     file.write(target, rng) if isinstance(file, Cache) else file.write(target)
 
 
@@ -157,13 +180,27 @@ def _by_steps(rng: np.random.Generator, here: Any) -> tuple[Any, Any, Any]:
 
 def _of_all(rng: np.random.Generator, root: Any) -> tuple[Any, Any, Any]:
     """Return one of all places, each with the same probability."""
+    found = _places(root)
+    return found[rng.integers(len(found))]
+
+
+def _places(root: Any) -> list[tuple[Any, Any, Any]]:
+    """Return all places: their containers, their keys, their values."""
     found, waiting = [(None, None, root)], [root]
     while waiting:
         above = waiting.pop()
         for key in _keys(above):
             found.append((above, key, above[key]))
             waiting.append(above[key])
-    return found[rng.integers(len(found))]
+    return found
+
+
+def _is_whole(array: np.ndarray) -> bool:
+    """Return whether an array has whole numbers, of any type, and not only zeros and ones."""
+    if not array.size or array.dtype.kind == "b":
+        return False
+    with np.errstate(invalid="ignore"):
+        return array.dtype.kind in "iu" or bool((array % 1.0 == 0.0).all() and array.max() > 1.0)
 
 
 def _keys(here: Any) -> list[Any]:

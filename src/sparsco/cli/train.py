@@ -148,6 +148,7 @@ def _add_following(to: argparse.ArgumentParser) -> None:
 
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
+    from ..training.checkpoints import going_on_from
     from ..training.train import train
     from ..util.progress import Live
 
@@ -184,22 +185,23 @@ def _train(given: argparse.Namespace) -> int:
     def learn(stop: Callable[[], bool]) -> Any:
         if given.dask is not None:
             return _on_dask(given, model, settings, reader, kept, stop)
-        return train(
-            source,
-            model,
-            passes=given.passes or 1,
-            shuffle=not given.no_shuffle,
-            reader=reader,
-            names=names,
-            classes=given.classes,
-            settings=settings,
-            resume=given.resume,
-            live=live,
-            checkpoints=kept,
-            stop=stop,
-            named=named,
-            **crosses(given),
-        )
+        with going_on_from(given.update, "--update"):
+            return train(
+                source,
+                model,
+                passes=given.passes or 1,
+                shuffle=not given.no_shuffle,
+                reader=reader,
+                names=names,
+                classes=given.classes,
+                settings=settings,
+                resume=given.resume,
+                live=live,
+                checkpoints=kept,
+                stop=stop,
+                named=named,
+                **crosses(given),
+            )
 
     trained, code = _until_stopped(learn, checkpoints, live, awaits_input="-" in given.data)
     return code if trained is None else _finished(given, trained, reader, path, checkpoints.remove)

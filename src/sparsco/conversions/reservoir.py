@@ -371,8 +371,8 @@ class Reservoir:
         sizes_fit = all(len(column) == n and column.ndim == 1 + (k > 4) for k, column in enumerate(table))
         types_fit = all(column.dtype == kind for column, kind in zip(table, kinds, strict=False))
         types_fit &= self._indices.dtype == np.uint32 and self._data.dtype == table.weights.dtype == np.float64
-        ends = table.start + table.length
-        inside = (table.start >= 0).all() and (table.length >= 0).all() and ends.max(initial=0) <= self._used
+        lengths_fit = ((table.length >= 0) & (table.length <= self._used)).all()  # a sum of others could wrap around
+        inside = lengths_fit and ((table.start >= 0) & (table.start <= self._used - table.length)).all()
         limits = (*self._keys, *self._limits)
         is_whole = self._used == len(self._indices) == len(self._data) and all(type(x) is np.uint64 for x in limits)
         is_whole &= 0 <= self.max_nonzeros < 1 << 28 and 0 <= self.max_guard < 1 << 28 and n <= self.rows_seen
@@ -383,7 +383,7 @@ class Reservoir:
         """Raise a ValueError for rows with further features than there are, or with features twice."""
         numbers, most = self._numbers, d if self._numbers is None else self._features
         is_ascending = numbers is None or (np.diff(numbers, prepend=-1) > 0).all()
-        if not is_ascending or int(self._indices.max(initial=0)) >= max(most, 1):
+        if not is_ascending or int(self._indices[: self._used].max(initial=0)) >= max(most, 1):
             raise ValueError("the sample of its rows has features that there are not")
 
     def copy(self) -> Self:

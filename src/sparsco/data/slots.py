@@ -303,6 +303,11 @@ class Names(Restored):
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state | {"_slots": _slots(state["_slots"])})
 
+    def check(self) -> None:
+        """Raise a ValueError for slots of a file that are not 0, 1, ..., in the order of the names."""
+        if list(self._slots.values()) != list(range(len(self._slots))):
+            raise ValueError("its names have other slots")
+
     def _forget(self) -> None:
         self._names: list[Any] = []
         self._values: list[float] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import numpy as np
 from ..conversions.gradient_phase import FixedPoint
 from ..conversions.reservoir import Reservoir
 from ..data.rows import Matrix
-from ..parts.part import must_be
+from ..penalties import checked
+from ..problem.bounds import Bounded
 from ..problem.state import Block, Problem
 from ..problem.targets import Targets
 from ..util.attributes import attributes
+from ..util.typed import check_like
+from .iterates import Overwritten
+from .part_checks import check_parts
 from .pilot_rows import PilotRows
 from .windows import Windows
 
@@ -21,9 +26,9 @@ def check_run(run: Any) -> None:
     """Raise a ValueError, or another built-in error, for a run whose arrays kernels would leave."""
     problem = run.problem
     _must(isinstance(problem, Problem) and isinstance(run.targets, Targets))
-    for part, kind in ((problem.loss, "loss"), (problem.penalty, "penalty"), (run.optimizer, "optimizer")):
-        must_be(part, kind)
-    must_be(run.conversion, "conversion")
+    check_parts(problem.loss, problem.penalty, run.optimizer, run.conversion, run.step)
+    checked(problem.penalty, problem.d)
+    run.optimizer.check(problem)
     _must(0 < problem.m == run.targets.m and 0 <= problem.d and type(run.d) is type(run.t) is type(run.seen) is int)
     _must(problem.lams is None or _is(problem.lams, (problem.m,)))
     for rows in run.collected:
@@ -55,15 +60,23 @@ def _check_block(run: Any) -> None:
     if block.memory is not None:
         fresh.fade(block.memory, run.optimizer.fading_columns)
     for name, value in attributes(fresh).items():
-        if name not in ("memory", "pace"):
+        if name != "memory":
             _must(_is_like(attributes(block)[name], value))
-    _must(0 <= block.start <= run.t)
-    _must(0 <= block.gridded < len(block.table) and (block.grid >= 0.0).all() and np.isfinite(block.table).all())
-    _must((block.grid[1:] <= block.gridded).all() and np.isfinite(block.grid[0]))
-    shared = run.optimizer.layout.cells_of(run.problem, run.state)[0]
-    _must((shared >= 0.0).all())  # sums of squares, and times of the last touch
-    latest = run.optimizer.layout.latest(block, run.t)
-    _must((shared <= latest).all())
+    if block.memory is not None:
+        _must(block.pace.column == fresh.pace.column)
+    _keeps(block.bounds(run.problem, run.state, run.t))
+    _keeps(run.optimizer.layout.bounds(run.problem, run.state, block, run.t))
+    if run.overwritten is not None:
+        _must(isinstance(run.overwritten, Overwritten))
+        before = run._iterate.before(run.overwritten)
+        _keeps(run.optimizer.layout.bounds(run.problem, before.state, block, before.t))
+
+
+def _keeps(bounds: Iterable[Bounded]) -> None:
+    """Raise an error for numbers beyond their bounds."""
+    for each in bounds:
+        if not each.holds():
+            raise ValueError(f"{each.what} in its training state cannot be right")
 
 
 def _same_size(value: np.ndarray, fresh: np.ndarray) -> bool:
@@ -82,6 +95,7 @@ def _is_like(value: Any, fresh: Any) -> bool:
 def _check_windows(windows: Any, problem: Problem) -> None:
     """Raise an error for means and gradients of other features or models."""
     _must(isinstance(windows, Windows))
+    check_like(windows, Windows())
     phase, ended, width = windows.phase_under_way, windows.last_phase, problem.width
     if phase is not None:
         _must(isinstance(phase, FixedPoint) and phase.m == problem.m and type(phase.n) is int)
@@ -90,9 +104,14 @@ def _check_windows(windows: Any, problem: Problem) -> None:
     if ended is not None:
         sides = [side for side in (ended.w, ended.g, ended.H) if side is not None]
         _must(all(_is(side, (None, problem.m)) and len(side) <= problem.d for side in sides))
+    is_dense = windows.dense is not None
+    if is_dense:
+        w, b = windows.dense
+        _must(_is(w, (problem.d, problem.m)) and _is(b, (problem.m,)))
     if windows.previous is not None:
         cells, bias, _ = windows.previous
-        _must(_is(cells, (None, None, width), problem.kind) and len(cells) <= problem.d and bias.ndim == 2)
+        shape, kind = ((None, problem.m), np.float64) if is_dense else ((None, None, width), problem.kind)
+        _must(_is(cells, shape, kind) and len(cells) <= problem.d and bias.ndim == len(shape) - 1)
 
 
 def _is(array: Any, shape: tuple[int | None, ...], kind: Any = np.float64) -> bool:

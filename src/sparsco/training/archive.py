@@ -17,7 +17,8 @@ Reading makes numbers, strings, arrays and bare instances of these classes, and 
 are compared with the size of the file before anything is allocated, the checksum before anything is used.  Anyone can
 write a checksum, so every record and object is checked by its class: each field by its type hint, and the whole by the
 method ``check()``, if the class has one without arguments.  The fields of a model are then checked against each other.
-A training state is checked as far as sizes, types and places in arrays go; its numbers are taken as they are.
+A training state is checked as far as sizes, types, places and times go (``problem/bounds.py``); its weights and sums
+are taken as they are.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ import numpy as np
 
 from ..data.row_order import RowOrder
 from ..estimators.linear import LinearModel
-from ..estimators.parameters import check_parameters
 from ..util.atomic_files import clear_remains
 from ..util.notices import warn
 from ..util.typed import check_fields, checked
 from . import archive
+from .model_checks import check_learner
 from .model_files import differences
 
 
@@ -38,6 +38,7 @@ class Saved(NamedTuple):
 
     names: dict[int, str]
     model: LinearModel | None
+    """The model; None before the first rows are learned."""
     classes: Any
     epoch: int
     row: int
@@ -56,7 +57,7 @@ class Saved(NamedTuple):
         if found.judged.shape != (2, 3) or found.judged.dtype != np.float64:
             raise ValueError("its figures are not numbers")
         if found.model is not None:
-            check_parameters(found.model)
+            check_learner(found.model)
         return found
 
 
@@ -139,15 +140,21 @@ def resumed(run: Any) -> Any:
     The state of a model is checked as far as compiled code relies on it.  Other parts that do not fit are met later.
     """
     existed = run.checkpoints is not None and run.checkpoints.exist()
-    try:
+    with going_on_from(run.checkpoints.path if existed else None, "resuming"):
         run.recall()
         return run.whole()
-    except (AssertionError, AttributeError, LookupError, TypeError) as error:
-        if not existed:
+
+
+@contextlib.contextmanager
+def going_on_from(path: str | Path | None, what: str) -> Iterator[None]:
+    """Turn an error that parts of a state cause, which do not fit together, into a ResumeError; None is no file."""
+    try:
+        yield
+    except (AssertionError, AttributeError, LookupError, OverflowError, TypeError, ZeroDivisionError) as error:
+        if path is None:
             raise
-        raise ResumeError(
-            f"{run.checkpoints.path} cannot be continued ({type(error).__name__}: {error}): train without resuming."
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise ResumeError(f"{path} cannot be continued ({why}): train without {what}.") from error
 
 
 def hash_of(settings: Mapping[str, Any], others: tuple[Any, ...], under_way: list[int], more: str) -> str:

@@ -11,6 +11,7 @@ from ..data.cross_rules import Cross
 from ..data.crosses import BUCKET, CHILD, Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..error_control.scores import StabilityPaths
+from ..estimators.fit_state import FitState
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
@@ -78,6 +79,16 @@ def check(content: Mapping[str, Any]) -> None:
             isinstance(state["model"], LinearModel) and type(state["environment"]) is dict,
             "its training state is invalid",
         )
+        check_learner(state["model"])
+
+
+def check_learner(model: Any) -> None:
+    """Raise a ValueError, or another built-in error, for a model under way whose parts do not fit together."""
+    check_parameters(model)
+    state = model.fit_state
+    _must(isinstance(state, FitState), "it has no training state")
+    labels = model.classes_.tolist() if isinstance(model, LinearClassifier) and state.is_open else []
+    _must(all(label in state.codes for label in labels), "a label has no code")
 
 
 def _check_weights(coef: Mapping[str, Any], intercept: Any, width: int) -> int:

@@ -40,6 +40,19 @@ def check_rules(made: Any) -> None:
         rules(made)
 
 
+def check_like(made: Any, fresh: Any) -> None:
+    """Raise an error if an object lacks an attribute of a new one, or has another type there than a new one.
+
+    Attributes that are None at first may have any type, and whole numbers are floats, too.
+    """
+    for name, value in vars(fresh).items():
+        kind = type(value)
+        if not hasattr(made, name):
+            raise TypeError(f"{type(made).__name__} has no {name}")
+        if value is not None and not fits(getattr(made, name), kind):
+            raise TypeError(f"{name} of {type(made).__name__} is of the wrong kind")
+
+
 def fits(value: Any, hint: Any) -> bool:
     """Return whether a value is of a type such as ``tuple[str, ...] | None``; whole numbers are floats, too."""
     if hint is Any:
