@@ -161,6 +161,17 @@ def test_models_of_a_given_strength_follow_targets_that_are_far_from_zero(loss, 
     assert np.abs(models[1] - models[0]).mean() <= 0.05 * y.std()
 
 
+@pytest.mark.parametrize("n", [500, 3000])
+@pytest.mark.parametrize("mean", [1e5, 1e6, 1e8])
+def test_a_phase_one_that_did_not_reach_the_targets_does_not_decide_the_model(n, mean):
+    rng = np.random.default_rng(0)
+    X, settings = rng.standard_normal((n, 20)), {"alpha": 0.01, "l1_ratio": 0.5, "random_state": 0}
+    y = X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.standard_normal(n)
+    near, far = (SparseRegressor("huber", **settings).fit(X, y + b) for b in (0.0, mean))
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-4)
+    np.testing.assert_allclose(far.intercept_ - mean, near.intercept_, atol=1e-4)
+
+
 def test_a_model_without_features_has_the_best_intercept_where_the_loss_has_no_curvature():
     """Steps from zero, and from the mean, would see only straight parts of the loss."""
     rng = np.random.default_rng(0)
