@@ -149,6 +149,39 @@ def test_targets_far_from_zero(loss):
         assert np.abs(far - 1e6 - near).mean() <= 0.05 * y.std()
 
 
+@pytest.mark.parametrize("door", ["fit", "stream"])
+@pytest.mark.parametrize("loss", [*SHIFTED, Huber(0.5)], ids=str)
+def test_models_of_a_given_strength_follow_targets_that_are_far_from_zero(loss, door):
+    X, y = rows(0, False)
+    X, models = X / X.std(0), []
+    for mean in (0.0, 1e6):
+        model = SparseRegressor(loss, alpha=0.01 * y.std(), random_state=0)
+        feed = model.fit if door == "fit" else model.partial_fit
+        models.append(feed(X, y + mean).predict(X) - mean)
+    assert np.abs(models[1] - models[0]).mean() <= 0.05 * y.std()
+
+
+@pytest.mark.parametrize("n", [500, 3000])
+@pytest.mark.parametrize("mean", [1e5, 1e6, 1e8])
+def test_a_phase_one_that_did_not_reach_the_targets_does_not_decide_the_model(n, mean):
+    rng = np.random.default_rng(0)
+    X, settings = rng.standard_normal((n, 20)), {"alpha": 0.01, "l1_ratio": 0.5, "random_state": 0}
+    y = X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.standard_normal(n)
+    near, far = (SparseRegressor("huber", **settings).fit(X, y + b) for b in (0.0, mean))
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-4)
+    np.testing.assert_allclose(far.intercept_ - mean, near.intercept_, atol=1e-4)
+
+
+def test_a_model_without_features_has_the_best_intercept_where_the_loss_has_no_curvature():
+    """Steps from zero, and from the mean, would see only straight parts of the loss."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 4)), rng.standard_normal(200) + 1e6
+    y[:20] = 1e12
+    model = SparseRegressor(Huber(1.35), alpha=2.0).fit(X, y)
+    assert not model.coef_.any()
+    assert model.intercept_ == pytest.approx(best_intercept(Huber(1.35), y, np.ones(200)), abs=1e-3)
+
+
 def test_a_default_constant_follows_y_and_a_given_one_does_not():
     X, y = rows(0, False)
     for name, kind in (("huber", Huber), ("epsilon-insensitive", EpsilonInsensitive)):

@@ -107,13 +107,13 @@ def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.n
     return minimize(mean, np.zeros(targets.shape[1]), jac=True, method="L-BFGS-B").x
 
 
-def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
-    """Return the constant margin of least loss, by bisection on the (monotone) mean derivative.
+def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray, offset: np.ndarray | float = 0.0) -> float:
+    """Return the constant of least loss, a margin less its offset, by bisection on the (monotone) mean derivative.
 
     A loss of p - y with kinks may have the least one on an interval: then it is the middle of that.
     """
     lo, hi, has_interval = -1.0, 1.0, loss.shifts and not loss.curved
-    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
+    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b) + offset, y)))  # noqa: E731
     while (slope(lo) > 0.0 or (has_interval and slope(lo) == 0.0)) and lo > -1e18:
         lo *= 2.0
     while (slope(hi) < 0.0 or (has_interval and slope(hi) == 0.0)) and hi < 1e18:

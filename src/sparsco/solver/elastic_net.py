@@ -15,6 +15,7 @@ import numpy as np
 
 from ..losses import Squared, curvature, derivative, value
 from ..offsets import base_of, has_offset
+from ..problem.pilot import best_intercept
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
 from .descent import FAR, MOST_CHANGE, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
@@ -85,6 +86,8 @@ class Accuracy(NamedTuple):
         return float(np.sqrt(self.tolerance))
 
 
+_CONSTANT, _LOST = Accuracy(1e-9, 50), 1e-2
+"""The accuracy of the model without features, and the share of its slopes that may be left in the intercept."""
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
@@ -131,9 +134,19 @@ class ElasticNetSolver:
         self.p = np.zeros(self.X.n) + self.examples.offset
         none = np.empty(0, np.int64)
         if self.intercept:
-            self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
+            self._newton(none.astype(float), none.astype(float), none, _CONSTANT)
+            if self._is_lost():
+                y, weights, loss, offset = self.examples
+                self.start_at(self.examples, self.w, best_intercept(loss, y, weights, offset))
+                self._newton(none.astype(float), none.astype(float), none, _CONSTANT)
         self._differentiate()
         self._nothing = self.b, self.p.copy(), self.g.copy()
+
+    def _is_lost(self) -> bool:
+        """Return whether the intercept is far from the best one: steps lead nowhere where a loss has no curvature."""
+        y, weights, loss, _ = self.examples
+        slopes = weights * derivative(loss, self.p, y) / self.n
+        return bool(abs(slopes.sum() + self.tilt.b) > _LOST * np.abs(slopes).sum())
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
