@@ -713,6 +713,9 @@ def test_arrays_npz_and_examples(tmp_path):
     y = rng.normal(size=30)
     sp.save_npz(tmp_path / "x.npz", X)
     np.savez(tmp_path / "both.npz", X=X.toarray(), y=y)
+    np.savez(tmp_path / "other.npz", Z=y)
+    with pytest.raises(StreamError, match=r"other\.npz cannot be read as \.npz: it does not contain a sparse"):
+        open_stream(tmp_path / "other.npz", y=y)
     examples = [(X[[i]].indices, X[[i]].data) for i in range(30)]
     expected = whole(open_stream(X, y=y))
     for source, options in [

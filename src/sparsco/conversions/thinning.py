@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from ..data.inspection import sound
 from ..data.randomness import Purpose, uniform
 from ..losses import Squared, derivative, value
 from ..penalties import L1Ball, bounds, prox_all, strength
@@ -174,7 +175,7 @@ def second_moments(X: Any) -> np.ndarray:
     """Return E[x_j^2] over the rows X, dense or sparse."""
     if not sp.issparse(X):
         return np.square(np.asarray(X, dtype=np.float64)).mean(0)
-    rows = X.tocsr()
+    rows = sound(X).tocsr()
     return np.bincount(rows.indices, np.square(rows.data), rows.shape[1]) / max(rows.shape[0], 1)
 
 

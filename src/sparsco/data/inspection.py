@@ -17,17 +17,44 @@ _AHEAD = U(512)
 """The number of entries by which memory is prefetched where rows are only looked through."""
 
 
-def as_csr(X: Any) -> sp.csr_array:
-    """Return a scipy sparse matrix as CSR; raise a ValueError for one that conversions and kernels cannot read safely.
+def sound(X: Any) -> Any:
+    """Return X; raise a ValueError for a scipy sparse matrix that conversions and products cannot read safely.
 
     Scipy itself compares only the ends of the pointers when it makes a matrix, and reads no indices before it converts.
     """
-    if X.format in ("csc", "bsr"):
-        try:
-            X.check_format(full_check=True)
-        except ValueError as error:
-            raise ValueError(f"X is no valid {X.format} matrix: {error}; build it again.") from None
-    csr = sp.csr_array(X)
+    form = X.format if sp.issparse(X) else "dense"
+    rows, columns = (1, *X.shape)[-2:] if form != "dense" else (0, 0)
+    if form in ("csr", "csc", "bsr"):
+        high, wide = X.blocksize if form == "bsr" else (1, 1)
+        across, along = (columns, rows) if form == "csc" else (rows // high, columns // wide)
+        check_pointers(X.indptr, min(len(X.indices), len(X.data)), "X")
+        if len(X.indptr) != across + 1:
+            raise ValueError(f"X has {len(X.indptr)} pointers (indptr), not {across + 1}: build it again.")
+        _check_range(X.indices, along)
+    elif form in ("coo", "dok"):
+        for indices, size in zip(X.tocoo().coords, X.shape, strict=True):
+            _check_range(indices, size)
+    elif form == "lil":
+        if len(X.rows) != rows or [*map(len, X.rows)] != [*map(len, X.data)]:
+            raise ValueError("X has rows with other numbers of indices than of values: build it again.")
+        _check_range(np.array([index for row in X.rows for index in row], np.int64), columns)
+    elif form == "dia" and X.offsets.shape != X.data.shape[:1]:
+        raise ValueError(f"X has {len(X.offsets)} offsets for {len(X.data)} diagonals: build it again.")
+    return X
+
+
+def _check_range(indices: np.ndarray, size: int) -> None:
+    """Raise a ValueError for an index outside of so many places."""
+    if indices.size and not 0 <= indices.min() <= indices.max() < size:
+        raise ValueError(f"X has an index outside of its {size} rows or columns: build it again with valid indices.")
+
+
+def as_csr(X: Any) -> sp.csr_array:
+    """Return a scipy sparse matrix as CSR; raise a ValueError for one that cannot be read safely.
+
+    The indices of a matrix that is CSR already are left to ``inspected``, which reads them anyway.
+    """
+    csr = sp.csr_array(X if X.format == "csr" else sound(X))
     check_pointers(csr.indptr, len(csr.data), "X")
     return csr
 
@@ -36,7 +63,7 @@ def check_pointers(indptr: np.ndarray, entries: int, name: str) -> None:
     """Raise a ValueError if the starts of rows do not ascend from 0 to at most the number of entries."""
     if not len(indptr) or indptr[0] != 0 or indptr[-1] > entries or (indptr[1:] < indptr[:-1]).any():
         raise ValueError(
-            f"{name} has row pointers (indptr) that do not ascend from 0 to its {entries} entries: build it again."
+            f"{name} has pointers (indptr) that do not ascend from 0 to its {entries} entries: build it again."
         )
 
 

@@ -10,6 +10,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.crosses import Crossed
+from ..data.inspection import sound
 from ..data.rows import as_matrix
 from ..util.attributes import add_attributes, attributes, replace_attributes
 from .linear import LinearModel
@@ -69,7 +70,7 @@ class Selecting(LinearModel, SelectorMixin):
                 "transform takes rows of numbers, and this model makes features of a table itself: predict takes the "
                 "table, and get_feature_names_out() names the features that are selected."
             )
-        return super().transform(X)
+        return super().transform(sound(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""

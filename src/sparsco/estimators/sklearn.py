@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from ..data.crosses import Crossed
-from ..data.inspection import check_pointers
+from ..data.inspection import sound
 from ..data.rows import Matrix, as_matrix
 from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
@@ -171,13 +171,11 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
         model = self.convert()
         if self._fit.described is not None and self._fit.described.takes(X):
             return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, Crossed):
             return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
             X = self._fit.features.find(as_matrix(X, wide=True)).to_scipy()
-        elif sp.issparse(X):
-            check_pointers(X.indptr, len(X.data), "X")
         p = X @ model.coef.T
         return self._at((p.toarray() if sp.issparse(p) else p) + model.intercept, offset)
 

@@ -39,6 +39,7 @@ from ..conversions.thinning import (
     sampling_shares,
     second_moments,
 )
+from ..data.inspection import sound
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
@@ -277,7 +278,7 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _rows(X: Any, d: int) -> sp.csr_array:
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    X = sp.csr_array(sound(X), dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"X has the shape {X.shape}: it must have rows of {d} columns, one for each weight.")
     X = sp.csr_array(X)

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..choice.splits import dealt
+from ..data.inspection import sound
 from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.margins import has_probabilities
@@ -213,7 +214,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if self.best_estimator_.reads_by_description(X, reset=False):
             return X
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the predictions of the chosen model; ``offset`` is added to the margins."""

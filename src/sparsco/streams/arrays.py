@@ -99,7 +99,8 @@ class NpzStream(ArrayStream):
                 raw.seek(0)
                 X = arrays["X"] if "X" in arrays else sp.load_npz(raw)
             except Exception as error:  # damage has errors of zipfile, zlib, tokenize, NumPy, SciPy and the system
-                raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
+                why = str(error).replace(f"The file {raw}", "it")  # scipy shows the object of the open file
+                raise StreamError(f"{self.path} cannot be read as .npz: {why}") from error
         super().__init__(X, *(arrays.get(name) if each is None else each for name, each in given.items()))
         self.format, self.label_dtype = self.path, None
 

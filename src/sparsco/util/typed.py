@@ -6,8 +6,8 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,14 @@ _NUMBERS: dict[Any, tuple[type, ...]] = {
     int: (int, np.integer),
     float: (int, float, np.integer, np.floating),
 }
+
+
+@runtime_checkable
+class Ruled(Protocol):
+    """A class with rules for its objects: ``check()`` raises an error for one that breaks them."""
+
+    def check(self) -> Any:
+        """Raise an error if the object breaks a rule."""
 
 
 def checked(record: Any) -> Any:
@@ -35,9 +43,8 @@ def check_fields(kind: Any, fields: Iterable[tuple[str, Any]]) -> None:
 
 def check_rules(made: Any) -> None:
     """Check an object by the rules of its class, its method ``check()``, if it has one without arguments."""
-    rules = _rules(made.__class__)
-    if rules is not None:
-        rules(made)
+    if _is_ruled(type(made)):
+        made.check()
 
 
 def check_like(made: Any, fresh: Any) -> None:
@@ -91,6 +98,5 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _rules(kind: Any) -> Callable[[Any], Any] | None:
-    rules = getattr(kind, "check", None)
-    return rules if inspect.isfunction(rules) and len(inspect.signature(rules).parameters) == 1 else None
+def _is_ruled(kind: Any) -> bool:
+    return issubclass(kind, Ruled) and len(inspect.signature(kind.check).parameters) == 1  # optimizers have another

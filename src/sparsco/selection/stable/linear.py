@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ...data.inspection import sound
 from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
@@ -477,7 +478,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         if offset is not None:
             raise ValueError("a stable selection takes no offset: leave it out, or use SparseClassifier.")
         model = self.convert().model
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return margins_of(self._fit.preparation.applied(as_matrix(X)), model)
 
     def __sklearn_tags__(self) -> Any:
