@@ -112,6 +112,13 @@ class FitState(LifeCycle, Restored):
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
+        for run in self._every_run:  # the arrays of another layout would be left by kernels
+            if run.state is not None:
+                run.optimizer.layout.check(run.problem, run.state)
+
+    @property
+    def _every_run(self) -> list[Run]:
+        return self.runs if self.long is None else [*self.runs, *self.long.runs]
 
     def check(self) -> None:
         """Raise a ValueError, or another built-in error, for a state of a file whose parts do not fit together."""
@@ -119,7 +126,7 @@ class FitState(LifeCycle, Restored):
         codes = sorted(self.codes.values())
         if codes != list(range(len(codes))) or not isinstance(self.model, Converted | None):
             raise ValueError("the codes of its labels are not 0, 1, ..., or its model is none")
-        for run in self.runs if self.long is None else [*self.runs, *self.long.runs]:
+        for run in self._every_run:
             check_run(run)
 
     def _share_warnings(self) -> None:
