@@ -19,6 +19,7 @@ from ..inference.record import Intervals
 from ..parts.part import is_record
 from ..streams.description import Description
 from ..streams.frequencies import check_counts
+from ..util.typed import checked
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names, "crossed": Crossed}
@@ -40,7 +41,9 @@ def check(content: Mapping[str, Any]) -> None:
     _check_figures(content)
     _check_stability(content)
     description = content.get("description")
-    _must(description is None or isinstance(description, Description), "its description of columns is wrong")
+    if description is not None:
+        _must(isinstance(description, Description), "its description of columns is wrong")
+        checked(description)
     check_counts(content.get("counts") or {}, description)
     bits = content["extra"].get("reader", {}).get("hash_bits") if description is None else description.hash_bits
     hashed = bits is not None and content["features"] == "columns"

@@ -450,7 +450,8 @@ class Training:
         if self.stop():
             self.checkpoint()
             is_learned = self.epoch == self.passes
-            where = "behind the last row" if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
+            last = "while polishing" if is_learned and self.model.polish else "behind the last row"
+            where = last if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
             raise StoppedError(f"stopped {where}")
 
     @contextlib.contextmanager
