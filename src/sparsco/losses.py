@@ -340,11 +340,15 @@ def _softmax(p, y):
 
 
 def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
-    """Return the inverse of the targets' standard deviation; 1 where they are constant."""
-    share = weights / max(float(weights.sum()), 1e-300)
-    mean = float((share * targets).sum())
-    std = float(np.sqrt((share * np.square(targets - mean)).sum()))
-    return 1.0 / std if std > 1e-10 * abs(mean) else 1.0
+    """Return the inverse of the standard deviation of the targets of a model; 1 where they are constant.
+
+    Of several models, it is that of their mean variance: models may have targets around different means.
+    """
+    share = weights / np.maximum(weights.sum(0), 1e-300)
+    mean = (share * targets).sum(0)
+    std = np.sqrt((share * np.square(targets - mean)).sum(0))
+    std = float(np.sqrt(np.square(np.where(std > 1e-10 * np.abs(mean), std, 0.0)).mean()))
+    return 1.0 / std if std > 0.0 else 1.0
 
 
 def _check_unit(loss: Any) -> None:

@@ -172,6 +172,25 @@ def test_a_phase_one_that_did_not_reach_the_targets_does_not_decide_the_model(n,
     np.testing.assert_allclose(far.intercept_ - mean, near.intercept_, atol=1e-4)
 
 
+def test_coupled_outputs_that_phase_one_did_not_reach_are_learned():
+    rng = np.random.default_rng(0)
+    X, settings = rng.standard_normal((3000, 20)), {"alpha": 0.01, "penalty": "row-group", "random_state": 0}
+    y = X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.standard_normal(3000)
+    Y, far = np.c_[y, 2.0 * y], np.array([1e6, 3e6])
+    near, other = (SparseRegressor("huber", **settings).fit(X, Y + b) for b in (0.0, far))
+    np.testing.assert_allclose(other.coef_, near.coef_, atol=1e-3)
+    np.testing.assert_allclose(other.intercept_ - far, near.intercept_, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", SHIFTED)
+def test_several_outputs_follow_targets_that_are_each_far_from_zero(loss):
+    X, y = rows(0, False)
+    Y, far = np.c_[y, 2.0 * y], y.std() * np.array([100.0, -1000.0])
+    near, other = (SparseRegressor(loss, random_state=0).fit(X, Y + b) for b in (0.0, far))
+    assert np.abs((other.coef_ - near.coef_) * X.std(0)).max() <= 1e-9 * y.std()
+    assert np.abs(other.intercept_ - far - near.intercept_).max() <= 1e-9 * np.abs(far).max()
+
+
 def test_a_model_without_features_has_the_best_intercept_where_the_loss_has_no_curvature():
     """Steps from zero, and from the mean, would see only straight parts of the loss."""
     rng = np.random.default_rng(0)
