@@ -16,7 +16,7 @@ MOST_WORDS, FEW_WORDS, ENOUGH_ROWS = 1000, 20, 1000
 """Words are classes up to so many of them, and so few in any case; so many rows show what most labels are like."""
 _UNITS = frozenset(
     "% ‰ ° °c °f g kg mg lb lbs oz m km cm mm ft in mi l ml cl kb mb gb tb w kw kwh hp v mv hz khz mhz ghz k mph km/h "
-    "kph px pt pts pcs ms sec min mins h hr hrs hour hours day days week weeks month months year years yr yrs yo".split()
+    "kph px pt pts pcs ms sec min mins h hr hrs hour hours day days week weeks month months year years yr yrs".split()
 )
 """The units, in small letters, after which whole numbers are quantities; other words make a code, as in 390 ABC."""
 _LONGEST, _MOST = 40, 1000
