@@ -43,7 +43,8 @@ def check_fields(kind: Any, fields: Iterable[tuple[str, Any]]) -> None:
 
 def check_rules(made: Any) -> None:
     """Check an object by the rules of its class, its method ``check()``, if it has one without arguments."""
-    if _is_ruled(type(made)):
+    kind: Any = type(made)
+    if _is_ruled(kind):
         made.check()
 
 
