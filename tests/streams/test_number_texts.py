@@ -30,6 +30,11 @@ WAYS = {
     "units": [f"{x:.0f} kg" for x in NUMBERS],
     "two units": [f"{x:.0f} {unit}" for x, unit in zip(NUMBERS, ["kg", "lb"] * N, strict=False)],
     "minus signs": [f"\N{MINUS SIGN}{x:.2f}" for x in NUMBERS],
+    "groups of blanks": [f"{x * 1000:,.0f}".replace(",", " ") for x in [*NUMBERS, 100.0, 200.0, 300.0, 400.0]],
+    "groups of dots": [f"{x * 1000:,.0f}".replace(",", ".") for x in [*NUMBERS, 1.0, 2.0, 3.0, 4.0]],
+    "groups of commas": [f"{x * 1000:,.0f}" for x in NUMBERS],
+    "money in groups": [f"{x * 1000:,.0f} €".replace(",", " ") for x in NUMBERS],
+    "an unknown unit of fractions": [f"{x:.1f} bar" for x in NUMBERS],
     "2% of others": [*(f"{x:,.2f}" for x in NUMBERS[1:]), "unknown"],
 }
 OTHERS = {
@@ -38,6 +43,16 @@ OTHERS = {
     "times": [f"{k % 24}:{k}" for k in range(N)],
     "versions": [f"1.{k}.2" for k in range(N)],
     "addresses": [f"10.0.{k}.1" for k in range(N)],
+    "wide addresses": [f"115.217.{k + 100}.147" for k in range(N)],
+    "versions of three digits": [f"{k % 9 + 1}.{k + 200}.100" for k in range(N)],
+    "telephone numbers": [f"273 {k + 900} 173" for k in range(N)],
+    "sizes": [f"{k % 5 + 1}XL" for k in range(N)],
+    "ordinals of one kind": [f"{k + 4}th" for k in range(N)],
+    "numbers in a street": [f"{k} Main" for k in range(N)],
+    "plates": [f"{k + 300} ABC" for k in range(N)],
+    "models": [f"{k + 300}d" for k in range(N)],
+    "leading zeros": [f"{k:06}" for k in range(N)],
+    "a few leading zeros": ["01058", *(str(k + 10_000) for k in range(N))],
     "codes": [f"C{k}" for k in range(N)],
     "ranges": [f"{k}-{k + 9}" for k in range(N)],
     "ordinals": ["1st", "2nd", "3rd", "4th"] * (N // 4),
@@ -184,6 +199,18 @@ def test_words_are_classes_up_to_a_thousand():
     assert of_classes([f"{k}%" for k in range(20)], 20) is None
     assert of_classes([f"{k}%" for k in range(21)], 41) == "0%"
     assert of_classes([f"{k}%" for k in range(21)], 42) is None
+
+
+def test_labels_of_a_classifier_are_classes_unless_most_rows_have_their_own():
+    words, prices = [f"w{k}" for k in range(1100)], [f"{k}.50 €" for k in range(1100)]
+    assert of_classes(words, 3300, is_said=True) is None and of_classes(prices, 3300, is_said=True) is None
+    assert of_classes(words, 2200, is_said=True) is None and of_classes(words, 2199, is_said=True) == "w0"
+    assert of_classes(words[:1000], 1000, is_said=True) is None
+    assert of_classes(prices[:21], 41, is_said=True) == "0.50 €" and of_classes(prices[:21], 42, is_said=True) is None
+    X, y = np.random.default_rng(0).normal(size=(2202, 2)), np.array([*words, "w1100"] * 2)
+    assert len(SparseClassifier(alpha=0.5, max_iter=1).fit(X, y).classes_) == 1101
+    with pytest.raises(ValueError, match="y has 1,101 labels in 2,000 rows"):
+        SparseClassifier(alpha=0.5).fit(X[:2000], y[:2000])
 
 
 def test_rows_that_follow_are_read_without_a_warning(tmp_path):

@@ -65,6 +65,14 @@ def test_a_regression_with_a_given_alpha_says_whose_error_is_printed(tmp_path, c
     assert "held_out" not in model_files.read(model)["extra"]["training"]
 
 
+@pytest.mark.parametrize("rows", [1024, 1025])
+def test_the_first_row_that_is_judged_before_it_is_learned_is_row_1025(tmp_path, capfd, rows):
+    """So says the tutorial."""
+    (tmp_path / "few.csv").write_text("x,y\n" + "".join(f"{k % 7},{k % 13}.5\n" for k in range(rows)))
+    told = trained(capfd, str(tmp_path / "few.csv"), "-m", str(tmp_path / "m"), "--target", "y", "--alpha", "0.1")
+    assert ("before they were learned" in told.out) == (rows == 1025)
+
+
 def test_other_losses_are_not_halved(tmp_path, capfd):
     data, _, model = written(tmp_path, Y)
     told = trained(capfd, data, "-m", model, "--loss", "absolute")

@@ -413,7 +413,7 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
 def refuse_numbers(labels: Iterable[Any], rows: int) -> None:
     """Raise a ValueError if the different labels of so many rows are texts of numbers, or too many to be classes."""
     texts = sorted(label for label in labels if isinstance(label, str))
-    if found := of_classes(texts, rows):
+    if found := of_classes(texts, rows, is_said=True):
         raise ValueError(
             f"y has {len(texts):,} labels in {rows:,} rows, such as {found[:40]!r}: if they are quantities, write "
             "plain numbers such as 1234.5 for a SparseRegressor; if they are classes, give their codes, as "
