@@ -24,7 +24,7 @@ help:
 	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
-	@echo "make test-long      the test suite with more seeds, sizes and streams, hours; run before a release"
+	@echo "make test-long      the test suite with more seeds, sizes and streams, new examples, hours; run before a release"
 	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
 	@echo "make release-check   build wheel and sdist, install each in a clean environment, run every command and docstring"
 	@echo "make lint           ruff and mypy"

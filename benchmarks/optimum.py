@@ -585,4 +585,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with datasets.ends_if_missing():
+        sys.exit(main())

@@ -18,7 +18,7 @@ from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
-from sparsco import StableSparseClassifier, metrics
+from sparsco import StableSparseClassifier, datasets, metrics
 from sparsco.data.rows import as_matrix
 from sparsco.datasets.generators import zipf_rows
 from sparsco.reproduce.selection import two_classes
@@ -294,5 +294,6 @@ def first_stage(X: Any, y: np.ndarray, model: StableSparseClassifier, threads: i
 
 if __name__ == "__main__":
     wanted = sys.argv[1:2] or ["paper", "real", "generated", "speed"]
-    for each in wanted:
-        {"real": real, "paper": paper, "generated": generated, "speed": speed}[each](sys.argv[2:])
+    with datasets.ends_if_missing():
+        for each in wanted:
+            {"real": real, "paper": paper, "generated": generated, "speed": speed}[each](sys.argv[2:])

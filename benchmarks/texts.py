@@ -282,4 +282,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with datasets.ends_if_missing():
+        main()

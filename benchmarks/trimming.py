@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsco import SparseClassifier
+from sparsco import SparseClassifier, datasets
 from sparsco.data.rows import as_matrix
 
 COUNTING, COMMON = 200, 2_000
@@ -166,13 +166,11 @@ def repeated(X: sp.csr_array, y: np.ndarray, passes: int) -> Iterator[tuple[sp.c
 
 def loss(passes: int) -> None:
     """Print progressive losses with and without trimming."""
-    from sparsco.datasets import load
-
     sources: list[tuple[str, Any, tuple[int, ...], float]] = [
         ("generated, 2 new features a row", lambda: generated(200_000), (3_000, 10_000), 3e-4),
     ]
     for name in ("imdb", "20news-tech"):
-        X, y = load(name)
+        X, y = datasets.load(name)
         bounds = tuple(X.shape[1] // share for share in (2, 4, 8))
         sources.append((f"{name} x {passes}", lambda X=X, y=y: repeated(X, y, passes), bounds, 1e-4))
     for name, rows, bounds, alpha in sources:
@@ -226,4 +224,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with datasets.ends_if_missing():
+        main()

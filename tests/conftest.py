@@ -5,6 +5,8 @@ import importlib.util
 import os
 from pathlib import Path
 
+from support import LONG, number_of_streams
+
 # Compiled code is shared by all tests and their processes, also by those with a cache folder of their own.
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "numba").expanduser())
@@ -13,8 +15,11 @@ os.environ.setdefault(
 if importlib.util.find_spec("hypothesis"):  # the environment of the oldest numba has none
     from hypothesis import settings
 
-    settings.register_profile("untimed", settings(), deadline=None)  # a first example may compile, on a busy machine
-    settings.load_profile("untimed")
+    # The same examples in every run, or new ones, with what repeats a failure.  Neither has a deadline, because a first
+    # example may compile, and neither needs a database of examples.
+    settings.register_profile("fixed", settings.get_profile("ci"))
+    settings.register_profile("new", settings.get_profile("ci"), derandomize=False, max_examples=number_of_streams(100))
+    settings.load_profile("new" if LONG else "fixed")
 
 
 def pytest_collection_modifyitems(items):

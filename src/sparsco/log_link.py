@@ -34,6 +34,11 @@ def _resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
     )
 
 
+def _in_units_of(loss: Any, unit: float) -> Any:
+    """Return the record for targets that were divided by a unit."""
+    return loss if loss.scale is None else loss._replace(scale=loss.scale / unit**loss.degree)
+
+
 def _moments(
     loss: Any, targets: np.ndarray, weights: np.ndarray, offset: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -99,9 +104,9 @@ class Poisson(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-    power = 1.0
+    power, degree = 1.0, 1.0
     check = check_scale
-    resolve, moments, units = _resolve, _moments, _units
+    resolve, moments, units, in_units_of = _resolve, _moments, _units, _in_units_of
     predicted, refuse_offset = _predicted, _refuse_offset
     smoothness = property(_smoothness)
 
@@ -140,9 +145,9 @@ class Gamma(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-    power = 2.0
+    power, degree = 2.0, 0.0
     check = check_scale
-    resolve, moments, units = _resolve, _moments, _units
+    resolve, moments, units, in_units_of = _resolve, _moments, _units, _in_units_of
     predicted, refuse_offset = _predicted, _refuse_offset
     smoothness = property(_smoothness)
 
@@ -192,9 +197,13 @@ class Tweedie(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     curved = True
-    resolve, moments, units = _resolve, _moments, _units
+    resolve, moments, units, in_units_of = _resolve, _moments, _units, _in_units_of
     predicted, refuse_offset = _predicted, _refuse_offset
     smoothness = property(_smoothness)
+
+    @property
+    def degree(self) -> float:
+        return 2.0 - self.power
 
     def check(self) -> None:
         if not 1.0 < self.power < 2.0:

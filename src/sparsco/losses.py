@@ -6,7 +6,7 @@ members of a loss.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ class Squared(NamedTuple):
 
     classifies = False
     shifts = True
+    degree = 2.0
     smoothness = 1.0
     curved = True
 
@@ -41,7 +42,11 @@ class Squared(NamedTuple):
         return mean, std, std
 
 
-@part(Loss, epsilon="the residual up to which the loss is a parabola")
+@part(
+    Loss,
+    epsilon="the residual up to which the loss is a parabola",
+    unit="the unit of epsilon; None: the spread of the first targets",
+)
 class Huber(NamedTuple):
     """The Huber loss: (p - y)^2 / 2 up to a residual of ``epsilon``, then epsilon |p - y| - epsilon^2 / 2.
 
@@ -49,22 +54,37 @@ class Huber(NamedTuple):
     ----------
     epsilon : float
         The residual up to which the loss is quadratic.
+    unit : float or None
+        The unit of ``epsilon``: 1 is the unit of y.  None, as in ``loss="huber"``: the spread of the first targets,
+        1.48 times their median distance from the median, so that the model does not depend on the unit of y.
     """
 
     epsilon: float = 1.35
+    unit: float | None = 1.0
 
     classifies = False
     shifts = True
+    degree = 2.0
     smoothness = 1.0
     curved = True
 
     def check(self) -> None:
         if not 0.0 < self.epsilon < np.inf:
             raise ValueError(f"Huber(epsilon={self.epsilon!r}): epsilon must be a positive number.")
+        _check_unit(self)
+
+    def resolve(self, targets: np.ndarray, weights: np.ndarray) -> Huber:
+        """Return the record with epsilon in the unit of the targets."""
+        return Huber(self.epsilon * _unit(self.unit, targets, weights))
+
+    def in_units_of(self, unit: float) -> Huber:
+        """Return the record for margins and targets that were divided by a unit."""
+        return Huber(self.epsilon / unit)
 
     def value(loss, p, y):  # noqa: N805
-        r = np.abs(p - y)
-        return np.where(r <= loss.epsilon, 0.5 * r * r, loss.epsilon * r - 0.5 * loss.epsilon * loss.epsilon)
+        r = abs(p - y)
+        inner = minimum(r, loss.epsilon)
+        return inner * (r - 0.5 * inner)
 
     def derivative(loss, p, y):  # noqa: N805
         return minimum(maximum(p - y, -loss.epsilon), loss.epsilon)
@@ -80,6 +100,7 @@ class Huber(NamedTuple):
     Loss,
     epsilon="the residual up to which there is no loss",
     scale="the scale of steps; None: the inverse of the targets' spread",
+    unit="the unit of epsilon; None: the spread of the first targets",
 )
 class EpsilonInsensitive(NamedTuple):
     """The epsilon-insensitive loss max(0, |p - y| - epsilon).
@@ -90,28 +111,39 @@ class EpsilonInsensitive(NamedTuple):
         The residual up to which the loss is zero.
     scale : float or None
         The scale for the choice of step sizes.  None: the inverse of the targets' standard deviation.
+    unit : float or None
+        The unit of ``epsilon``: 1 is the unit of y.  None, as in ``loss="epsilon-insensitive"``: the spread of the
+        first targets, 1.48 times their median distance from the median.
     """
 
     epsilon: float = 0.1
     scale: float | None = None
+    unit: float | None = 1.0
 
     smoothness_is_bound = False
     classifies = False
     shifts = True
+    degree = 1.0
     curved = False
 
     @property
     def smoothness(self) -> float:
         return or_one(self.scale)
 
+    def in_units_of(self, unit: float) -> EpsilonInsensitive:
+        """Return the record for margins and targets that were divided by a unit."""
+        return EpsilonInsensitive(self.epsilon / unit, or_one(self.scale) * unit)
+
     def check(self) -> None:
         if not 0.0 <= self.epsilon < np.inf:
             raise ValueError(f"EpsilonInsensitive(epsilon={self.epsilon!r}): epsilon must be a number, zero or more.")
         check_scale(self)
+        _check_unit(self)
 
     def resolve(self, targets: np.ndarray, weights: np.ndarray) -> EpsilonInsensitive:
-        """Return the record with the scale filled in."""
-        return self if self.scale is not None else self._replace(scale=_inverse_spread(targets, weights))
+        """Return the record with the scale filled in, and epsilon in the unit of the targets."""
+        scale = _inverse_spread(targets, weights) if self.scale is None else self.scale
+        return EpsilonInsensitive(self.epsilon * _unit(self.unit, targets, weights), scale)
 
     def value(loss, p, y):  # noqa: N805
         return np.maximum(0.0, np.abs(p - y) - loss.epsilon)
@@ -147,11 +179,16 @@ class Quantile(NamedTuple):
     smoothness_is_bound = False
     classifies = False
     shifts = True
+    degree = 1.0
     curved = False
 
     @property
     def smoothness(self) -> float:
         return or_one(self.scale)
+
+    def in_units_of(self, unit: float) -> Quantile:
+        """Return the record for margins and targets that were divided by a unit."""
+        return Quantile(self.q, or_one(self.scale) * unit)
 
     def check(self) -> None:
         if not 0.0 < self.q < 1.0:
@@ -303,16 +340,47 @@ def _softmax(p, y):
 
 
 def _inverse_spread(targets: np.ndarray, weights: np.ndarray) -> float:
-    """Return the inverse of the targets' standard deviation; 1 where they are constant."""
-    share = weights / max(float(weights.sum()), 1e-300)
-    mean = float((share * targets).sum())
-    std = float(np.sqrt((share * np.square(targets - mean)).sum()))
-    return 1.0 / std if std > 1e-10 * abs(mean) else 1.0
+    """Return the inverse of the standard deviation of the targets of a model; 1 where they are constant.
+
+    Of several models, it is that of their mean variance: models may have targets around different means.
+    """
+    share = weights / np.maximum(weights.sum(0), 1e-300)
+    mean = (share * targets).sum(0)
+    std = np.sqrt((share * np.square(targets - mean)).sum(0))
+    std = float(np.sqrt(np.square(np.where(std > 1e-10 * np.abs(mean), std, 0.0)).mean()))
+    return 1.0 / std if std > 0.0 else 1.0
+
+
+def _check_unit(loss: Any) -> None:
+    """Raise a ValueError if the unit is given and is not a positive number."""
+    if loss.unit is not None and not 0.0 < loss.unit < np.inf:
+        raise ValueError(f"{type(loss).__name__}(unit={loss.unit!r}): the unit must be a positive number, or None.")
+
+
+def _unit(given: float | None, targets: np.ndarray, weights: np.ndarray) -> float:
+    """Return the unit that is given, or the spread of the targets.
+
+    That is their median distance from their median, scaled to the standard deviation of normal targets, which far
+    outliers do not change; where half of the targets are equal, it is the standard deviation.
+    """
+    if given is not None:
+        return given
+    columns = zip(np.atleast_2d(targets.T), np.atleast_2d(weights.T), strict=True)
+    spreads = [1.4826 * _median(np.abs(y - _median(y, a)), a) for y, a in columns]
+    return float(np.mean(spreads)) or 1.0 / _inverse_spread(targets, weights)
+
+
+def _median(y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the least number with half of the weight at or below it; 0 where there are none."""
+    order = np.argsort(y, kind="stable")
+    below = np.cumsum(weights[order])
+    return float(y[order[np.searchsorted(below, 0.5 * below[-1])]]) if len(y) else 0.0
 
 
 __all__ = [
     "CLASSIFIER_LOSSES",
     "REGRESSOR_LOSSES",
+    "SMOOTH_LOSSES",
     "EpsilonInsensitive",
     "Gamma",
     "Hinge",
@@ -341,13 +409,19 @@ CLASSIFIER_LOSSES = {
 REGRESSOR_LOSSES = {
     "squared": Squared(),
     "squared_error": Squared(),
-    "huber": Huber(),
+    "huber": Huber(unit=None),
     "absolute": EpsilonInsensitive(0.0),
     "absolute_error": EpsilonInsensitive(0.0),
-    "epsilon-insensitive": EpsilonInsensitive(),
-    "epsilon_insensitive": EpsilonInsensitive(),
+    "epsilon-insensitive": EpsilonInsensitive(unit=None),
+    "epsilon_insensitive": EpsilonInsensitive(unit=None),
     "quantile": Quantile(),
     "poisson": Poisson(),
     "gamma": Gamma(),
     "tweedie": Tweedie(),
 }
+SMOOTH_LOSSES = tuple(
+    dict.fromkeys(
+        type(loss) for loss in (CLASSIFIER_LOSSES | REGRESSOR_LOSSES).values() if loss.curved and not loss.couples
+    )
+)
+"""Our losses with a curvature in one margin: compiled solvers of few rows take them all."""

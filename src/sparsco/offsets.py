@@ -142,6 +142,14 @@ class WithOffset(NamedTuple):
         target, offset = _split(y)
         return curvature(loss.base, p + offset, target)
 
+    @property
+    def degree(self) -> float | None:
+        return None if self.base.shifts else self.base.degree
+
+    def in_units_of(self, unit: float) -> WithOffset:
+        """Return the record for targets that were divided by a unit."""
+        return WithOffset(self.base.in_units_of(unit))
+
     def check(self) -> None:
         self.base.check()
 

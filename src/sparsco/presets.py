@@ -56,10 +56,14 @@ def AlphaSGD(  # noqa: N802
     return Preset(optimizer, conversions.Suffix(alpha, T), _paper_steps(t0) if paper else None)
 
 
-def FOBOS(*, paper: bool = False, t0: float | None = None) -> Preset:  # noqa: N802
-    """Return forward-backward splitting with the last iterate; ``paper=True`` puts the L2 term in the gradient."""
+def FOBOS(*, paper: bool = False, t0: float | None = None, c: float | None = None) -> Preset:  # noqa: N802
+    """Return forward-backward splitting with the last iterate; ``paper=True`` puts the L2 term in the gradient.
+
+    Its steps are then 1 / (rho (t + t0)), or c / (t + t0) where ``c`` is given.
+    """
     if paper:
-        return Preset(optimizers.FOBOS(l2_in="gradient"), conversions.Last(), _paper_steps(t0))
+        rule = _paper_steps(t0) if c is None else steps.InverseTime(c, t0 or 0.0, cap=False)
+        return Preset(optimizers.FOBOS(l2_in="gradient"), conversions.Last(), rule)
     return Preset(optimizers.FOBOS(), conversions.Last())
 
 

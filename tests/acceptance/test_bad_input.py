@@ -406,6 +406,16 @@ def test_labels_of_several_types():
             SparseClassifier().fit(X, np.array(labels, dtype=object))
 
 
+@pytest.mark.filterwarnings("error")
+def test_many_classes_as_objects_are_no_warning():
+    rng = np.random.default_rng(0)
+    labels = np.array([f"class {k}" for k in rng.integers(0, 25, 400)], object)
+    rows = rng.normal(size=(400, 3))
+    model = SparseClassifier(alpha=0.01, optimizer="fobos", conversion="last")
+    assert len(model.fit(rows, labels).classes_) == len(model.partial_fit(rows, labels).classes_) == 25
+    assert len(SparseClassifier(alpha=0.01).partial_fit(rows, labels, classes=np.unique(labels)).classes_) == 25
+
+
 def test_automatic_alpha_where_the_first_rows_say_nothing():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 10))

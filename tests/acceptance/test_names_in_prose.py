@@ -1,7 +1,8 @@
-"""The names of parts in docstrings, in docs/choose.md and in the help of commands are those of the registries."""
+"""The names of parts and formats in docstrings, pages and the options of commands are those of the registries."""
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 from pathlib import Path
@@ -10,13 +11,18 @@ import numpy as np
 import pytest
 
 import sparsco
-from sparsco import cli
+from sparsco import cli, streams
+from sparsco.bench.problems.definitions import PROBLEMS
+from sparsco.choice.rule import RULES
 from sparsco.conversions import CONVERSIONS
 from sparsco.estimators.parameters import asked
+from sparsco.exports.api import WRITERS
 from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from sparsco.optimizers import OPTIMIZERS
 from sparsco.penalties import PENALTIES
 from sparsco.presets import PRESETS
+from sparsco.streams.description import MISSING_AS
+from sparsco.text.spec import CHAR, WEIGHTINGS, WORD
 
 CHOOSE = Path(__file__).parents[2] / "docs" / "choose.md"
 REGISTRIES = {
@@ -25,6 +31,19 @@ REGISTRIES = {
     "optimizer": OPTIMIZERS,
     "conversion": CONVERSIONS,
 }
+FORMATS = set(streams._FORMATS)
+CHOICES = {
+    "--format": FORMATS,
+    "--to": set(WRITERS),
+    "--choose": set(RULES),
+    "--missing": set(MISSING_AS),
+    "--analyzer": {WORD, CHAR},
+    "--weighting": set(WEIGHTINGS),
+    "--storage": {"all", "seen"},  # and "auto", which is not to give it
+    "--problems": {"single", *PROBLEMS},
+}
+"""The choices of options that the library has in a list of its own; those of LISTED_BY_THE_COMMAND are in no other."""
+LISTED_BY_THE_COMMAND = {"--task", "--skip", "action"}
 AUTO = {"optimizer", "conversion"}
 """The parameters that also take "auto"."""
 
@@ -51,6 +70,11 @@ def entry(documented, parameter):
         (sparsco.SparseClassifier, "penalty", set(PENALTIES)),
         (sparsco.SparseClassifier, "optimizer", {"auto", *OPTIMIZERS}),
         (sparsco.SparseClassifier, "conversion", {"auto", *CONVERSIONS}),
+        (sparsco.SparseClassifier, "choose", CHOICES["--choose"]),
+        (sparsco.SparseClassifier, "storage", {"auto", *CHOICES["--storage"]}),
+        (sparsco.SparseText, "weighting", CHOICES["--weighting"]),
+        (sparsco.open_stream, "format", FORMATS),
+        (sparsco.export, "format", CHOICES["--to"]),
     ],
 )
 def test_docstring_lists_all_names_of_a_parameter(documented, parameter, names):
@@ -91,6 +115,31 @@ def test_the_page_of_choices_lists_all_names_of_a_parameter(parameter):
     assert named <= known
     spelled_with_dashes = {name for name in known if "_" not in name}
     assert spelled_with_dashes <= named
+
+
+def test_commands_have_the_choices_of_the_library():
+    commands = next(each for each in cli._parser()._actions if isinstance(each, argparse._SubParsersAction)).choices
+    assert commands
+    met = set()
+    for command, parser in commands.items():
+        for action in parser._actions:
+            name = next((each for each in action.option_strings if each.startswith("--")), action.dest)
+            if action.choices is not None and name not in LISTED_BY_THE_COMMAND:
+                assert set(action.choices) == CHOICES[name], (command, name)
+                met.add(name)
+    assert met == set(CHOICES)
+
+
+def test_help_of_export_describes_every_format(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["export", "--help"])
+    (described,) = re.findall(r"^formats:\n(.*?)\n\n", capsys.readouterr().out, re.M | re.S)
+    assert set(re.findall(r"(?:^ {4}|; )(\w+)(?::| {2,})", described, re.M)) == set(WRITERS)
+
+
+def test_suffixes_and_growing_files_have_formats_that_exist():
+    assert set(streams._SUFFIXES.values()) | {"text"} == FORMATS  # no suffix stands for lines of texts
+    assert set(streams._GROWING) == {name for name in FORMATS if name not in ("parquet", "arrow", "npz")}
 
 
 @pytest.fixture

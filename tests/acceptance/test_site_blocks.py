@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import sparsco
 from sparsco import cli
 from support import REPOSITORY
 from support.page_files import make_files
-from support.pages import Session, blocks, mentioned, run_page
+from support.pages import NO_OUTPUT, Session, blocks, mentioned, run_page
 
 PAGES = {
     page.name: page
@@ -59,7 +60,8 @@ def claims_of_the_tutorial(session, ran):
     judged: dict[str, set[str]] = {}
     for command, output in ran:
         for model in re.findall(r"(\w+)\.model .*test\.vw|inspect (\w+)\.model", command):
-            judged.setdefault("".join(model), set()).update(re.findall(r"1,000 rows, (error .*)", output))
+            figures = re.findall(r"(?m)^(?:test rows: )?1,000 rows, (error .*)", output)
+            judged.setdefault("".join(model), set()).update(figures)
     assert {name: len(figures) for name, figures in judged.items()} == {"spam": 1, "small": 1}
     assert all(float(re.match(r"error ([\d.]+)%", *figures)[1]) < 5.0 for figures in judged.values())
     assert "<svg" in (session.folder / "compared.html").read_text()
@@ -74,12 +76,16 @@ CLAIMS = {"tutorial.md": claims_of_the_tutorial, "follow.md": claims_of_growing_
 
 def test_every_block_is_run_or_a_remark_says_why_not():
     for name, page in PAGES.items():
-        before = None
+        is_printed = False
         for block in blocks(page):
-            is_output = block.language == "text" and before == "sh"
+            is_output = block.language == "text" and is_printed
             is_run = block.language in ("sh", "console", "python", "toml") or is_output or block.is_doctest
-            assert is_run or block.is_directive or block.remark == "not run", f"{name}, line {block.line}"
-            before = block.language
+            where = f"{name}, line {block.line}"
+            assert is_run or block.is_directive or block.remark == "not run", where
+            is_printed = block.language == "sh" and block.remark != "not run"
+            if block.remark == "not run":
+                assert block.language != "console", f"{where}: what a console prints is compared"
+                assert block.language != "text" or block.says in NO_OUTPUT, f"{where}: output is compared"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -130,3 +136,14 @@ def test_what_pages_tell_to_make_install_or_start_is_there():
             assert (REPOSITORY / file).exists(), f"{name}: {file}"
         for extras in re.findall(r"pip install '(?:sparsco|\.)\[([\w,]+)\]'", text):
             assert set(extras.split(",")) <= set(project["optional-dependencies"]), f"{name}: {extras}"
+
+
+def test_one_line_scripts_in_a_shell_need_what_sparsco_needs():
+    """Whoever has followed ``pip install`` of the README can run them: no package of developers is imported."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    needed = {re.match(r"[\w-]+", each)[0] for each in project["dependencies"]}
+    for name, page in PAGES.items():
+        text = page.read_text()
+        made = set(re.findall(r"-o (\w+)\.py\b", text))
+        for package in re.findall(r"python -c ['\"]import (\w+)", text):
+            assert package in needed | made | set(sys.stdlib_module_names), f"{name}: {package}"

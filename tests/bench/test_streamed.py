@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparsco import cli
 from sparsco.bench import by_row, killed_pass, present, sets, streamed
 from sparsco.data.randomness import bits
+from support import number_of_streams
 
 SMALL = {name: shape._replace(d=4000, k=20) for name, shape in by_row.SHAPES.items()}
 
@@ -37,7 +38,7 @@ def row(shape, number):
 
 @pytest.mark.parametrize("name", by_row.SHAPES)
 @given(first=st.integers(0, 10**12), n=st.integers(1, 4))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=number_of_streams(20), deadline=None)
 def test_rows_are_those_of_the_definition(name, first, n):
     shape = SMALL[name]
     X, y, least = shape.rows(first, n)

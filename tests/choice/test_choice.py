@@ -87,14 +87,15 @@ def test_losses_are_those_of_models_that_have_not_learned_the_rows():
     X = np.zeros((rows.n, rows.d))
     X[np.repeat(np.arange(rows.n), np.diff(rows.indptr)), rows.indices] = rows.data
     A, y = X[split.learned] / rows.units, rows.targets[split.learned, 0]
-    lam, w = judged.strength(candidate), np.zeros(rows.d)
+    w, unit = np.zeros(rows.d), rows.scale.unit  # the task has targets in this unit, and losses are in that of y
+    lam = judged.strength(candidate)[0] / unit
     A, centre = A - A.mean(0), A.mean(0)
     step = len(y) / np.linalg.norm(A, 2) ** 2
     for _ in range(500):  # proximal gradient, far slower and plainly right
         w = w - step * (A.T @ (A @ w - (y - y.mean()))) / len(y)
         w = np.sign(w) * np.maximum(np.abs(w) - step * lam, 0.0)
     p = (X[split.judged] / rows.units - centre) @ w + y.mean()
-    expected = 0.5 * (p - rows.targets[split.judged, 0]) ** 2
+    expected = 0.5 * unit**2 * (p - rows.targets[split.judged, 0]) ** 2
     np.testing.assert_allclose(judged.losses[1, : len(expected)].mean(), expected.mean(), rtol=0.01)
 
 
@@ -178,6 +179,11 @@ def test_the_empty_model_of_few_rows_needs_the_least_loss():
     assert choose(judged_of([0.4, 0.5, 0.6], [0, 3, 10]), "balanced") == EMPTY
 
 
+def test_no_rule_takes_more_loss_than_that_of_the_empty_model():
+    judged = judged_of([0.5001, 0.505, 0.5, 0.6], [0, 1, 3, 10], rows=100)
+    assert [choose(judged, rule) for rule in ("1-se", "balanced", "min")] == [Candidate(1.0, 2, False)] * 3
+
+
 def test_the_size_of_least_loss_within_the_budget():
     sizes, judged = {1: 0.8, 5: 0.5, 10: 0.6, 20: 0.3}, judged_of([0.7, 0.5], [0, 3])
     assert [choose_size(judged, sizes, most) for most in (3, 7, 15, 100)] == [0, 5, 5, 20]
@@ -209,7 +215,7 @@ def test_sizes_of_a_budget():
 def test_the_empty_fit_has_the_best_intercept():
     found = fit_nothing(task(loss=losses.Squared()))
     assert not found.columns.size and found.w.shape == (0, 1)
-    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).targets.mean(), abs=1e-6)
+    assert found.b[0] == pytest.approx(task(loss=losses.Squared()).scale.centre[0], abs=1e-12)
 
 
 def test_a_softmax_is_optimal():

@@ -21,6 +21,7 @@ from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, EpsilonInsensiti
 from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import ElasticNet, GroupL1, NonNegative, RowGroup, strength
 from sparsco.solver.smoothing import smooth
+from support import number_of_streams
 from support.reservoirs import offer
 
 
@@ -157,7 +158,7 @@ def test_of_many_optima_one_with_few_features_is_found(loss):
 NUMBERS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 3.0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=number_of_streams(150), deadline=None)
 @given(st.data(), st.sampled_from([Hinge(), Quantile(0.5), Quantile(0.8), EpsilonInsensitive(0.5)]))
 def test_a_corner_is_no_worse_and_is_a_corner(data, loss):
     n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 5))

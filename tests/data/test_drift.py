@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sparsco.data import drift
 from sparsco.data.drift import LEAST_RISE, LEVEL, DriftTest
 from sparsco.training import archive
+from support import number_of_streams
 
 
 def groups(seed, n, level=1.0, size=256):
@@ -33,7 +34,7 @@ def slow(every, largest, looks, cuts):
     return max(found)[1] if found else None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=number_of_streams(30), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(5, 60), st.sampled_from([1.0, 1.3, 2.0, 4.0]), st.booleans())
 def test_sums_that_are_merged_give_the_test_on_all_losses(seed, n, level, is_lattice):
     every = groups(seed, n, size=64) + groups(seed + 1, n, level, size=64)

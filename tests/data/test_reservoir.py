@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sparsco.conversions.reservoir import Reservoir
 from sparsco.data.randomness import Purpose, bits, uniform
+from support import number_of_streams
 from support.reservoirs import csr, lanes, offer
 
 
@@ -51,7 +52,7 @@ def test_bits_have_no_ties_and_accept_any_seed():
 # reservoir
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of_streams(60), deadline=None)
 @given(
     seed=st.integers(0, 1000),
     n=st.integers(0, 120),

@@ -7,8 +7,20 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
+from sparsco import (
+    SparseCrosses,
+    SparseRegressor,
+    SparseRegressorCV,
+    StableSparseRegressor,
+    stability_report,
+    train,
+)
+from sparsco.data.inspection import sound
 from sparsco.data.rows import as_matrix
+from sparsco.data.slot_tables import starts_of
+from sparsco.metrics import objective
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, bool])
@@ -62,3 +74,91 @@ def test_entries_in_any_order_are_kept_and_repeated_ones_are_summed(rows, d, kin
         for j, x in zip(row, data[indptr[i] :], strict=False):
             sums[j * (d // 6)] = sums.get(j * (d // 6), 0.0) + x
         assert found.indices[own].tolist() == list(sums) and found.data[own].tolist() == list(sums.values())
+
+
+@pytest.mark.parametrize("value", [-5, 10**6, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_pointers_that_do_not_ascend_are_refused(form, value):
+    X = sp.random(50, 20, 0.3, format=form, random_state=0)
+    X.indptr[3] = value
+    with pytest.raises(ValueError, match="build it again"):
+        as_matrix(X)
+
+
+def test_pointers_are_checked_before_a_prediction():
+    X = sp.random(50, 20, 0.3, format="csr", random_state=0)
+    model = SparseRegressor(alpha=0.1).fit(X, np.arange(50.0))
+    X.indptr[3] = 10**6
+    with pytest.raises(ValueError, match="do not ascend"):
+        model.predict(X)
+
+
+def broken(form):
+    """Return a matrix with an index far outside, which scipy does not notice."""
+    X = sp.random(50, 20, 0.3, format=form, random_state=0)
+    if form == "dia":
+        X.offsets = X.offsets[:2]
+    elif form == "dok":
+        dict.__setitem__(X._dict, (3, 10**8), 1.0)
+    elif form == "lil":
+        X.rows[3][0] = 10**8
+    else:
+        (X.row if form == "coo" else X.indices)[3] = 10**8
+    return X
+
+
+FORMS = ["csr", "csc", "bsr", "coo", "dia", "dok", "lil"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_matrices_that_scipy_would_not_convert_safely_are_refused_at_every_door(form):
+    rng = np.random.default_rng(0)
+    good, y = rng.normal(size=(50, 20)), np.arange(50.0)
+    X, model = broken(form), SparseRegressor(alpha=0.1).fit(good, y)
+    stable, crosses = StableSparseRegressor(n_features=3, random_state=0).fit(good, y), SparseCrosses().fit(good)
+    cross_validated = SparseRegressorCV(alphas=[0.1, 0.01], cv=2)
+    doors = [
+        lambda: SparseRegressor().fit(X, y),
+        lambda: SparseRegressor(alpha=0.1).partial_fit(X, y),
+        lambda: model.predict(X),
+        lambda: model.transform(X),
+        lambda: stable.predict(X),
+        lambda: crosses.transform(X),
+        lambda: clone(cross_validated).fit(X, y),
+        lambda: clone(cross_validated).fit(good, y).predict(X),
+        lambda: stability_report(StableSparseRegressor(n_features=3), X, y),
+        lambda: train(X, y=y),
+        lambda: objective(X, y, np.zeros(20), loss="squared"),
+        lambda: as_matrix(X),
+    ]
+    for door in doors:
+        with pytest.raises(ValueError, match="build (it|the matrix) again|exceeds matrix dimension"):
+            door()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pointers_and_empty_matrices_of_every_form_are_sound(form):
+    for X in (sp.random(30, 20, 0.2, random_state=0), sp.coo_array((0, 3)), sp.coo_array((4, 6))):
+        X = X.asformat(form)
+        assert sound(X) is X
+    if form in ("csr", "csc", "bsr"):
+        X = sp.random(30, 20, 0.2, format=form, random_state=0)
+        X.indptr = X.indptr[:2]
+        with pytest.raises(ValueError, match="build it again"):
+            sound(X)
+
+
+def test_blocks_are_counted_in_blocks():
+    X = sp.bsr_array(np.arange(24.0).reshape(4, 6), blocksize=(2, 3))
+    assert sound(X) is X
+    X.indices[0] = 2
+    with pytest.raises(ValueError, match="outside of its 2 rows or columns"):
+        sound(X)
+
+
+@pytest.mark.parametrize("places", [1 << 10, 1 << 18])
+def test_no_one_can_choose_columns_that_begin_at_one_place_of_a_hash_table(places):
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)  # of the constant that the hash had
+    chosen = np.array([c for k in range(1 << 14) if (c := inverse * k % 2**64) < 1 << 62], np.int64)
+    starts = starts_of(np.zeros(places, np.uint32), chosen)
+    assert len(np.unique(starts)) > min(len(chosen), places) / 3

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sparsco
 from sparsco.datasets.tomography import fan_beam, noisy, parallel_beam, shepp_logan
-from support import REPOSITORY
+from support import REPOSITORY, number_of_streams
 
 # ---- the slow twin: a ray is a point and a direction, and is clipped by one rectangle after the other
 
@@ -97,7 +97,7 @@ ANGLES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=number_of_streams(300))
 @given(
     N=st.integers(1, 20),
     angles=st.lists(ANGLES, min_size=1, max_size=4),
@@ -114,7 +114,7 @@ def test_parallel_rows_sum_to_the_chord(N, angles, rays, width):
     np.testing.assert_allclose(A.sum(axis=1), [chord(N, ray) for ray in twin], rtol=0, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=number_of_streams(300))
 @given(
     N=st.integers(1, 20),
     angles=st.lists(ANGLES, min_size=1, max_size=3),

@@ -16,7 +16,10 @@ LOSSES = {
     "logistic": losses.Logistic(),
     "squared hinge": losses.SquaredHinge(),
     "squared": losses.Squared(),
+    "huber": losses.Huber(0.5),
     "poisson": losses.Poisson(),
+    "gamma": losses.Gamma(),
+    "tweedie": losses.Tweedie(),
 }
 PENALTIES = (
     ElasticNet(0.02, 0.0),
@@ -31,7 +34,9 @@ def rows(loss, seed=0):
     X = rng.standard_normal((N, D)) * np.array([1.0, 0.3, 2.0, 1.0, 1.0, 0.1])
     X[rng.random((N, D)) < 0.3] = 0.0
     p = X[:, 0] - X[:, 2] + 0.3 * rng.standard_normal(N)
-    y = {"squared": p, "poisson": rng.poisson(np.exp(0.5 * p)).astype(float)}.get(loss, np.where(p > 0.2, 1.0, -1.0))
+    counts = rng.poisson(np.exp(0.5 * p)).astype(float)
+    numbers = {"squared": p, "huber": p, "poisson": counts, "gamma": np.exp(0.5 * p), "tweedie": counts}
+    y = numbers.get(loss, np.where(p > 0.2, 1.0, -1.0))
     return X, y, np.where(rng.random(N) < 0.2, 2.0, 1.0)
 
 
@@ -41,6 +46,10 @@ def collected(loss, penalty, intercept, X, y, weights):
     for part in np.split(np.arange(len(y)), [3, 80]):
         run.feed(as_matrix(X[part]), y[part], weights[part])
     return run
+
+
+def test_all_losses_that_are_solved_at_once_are_here():
+    assert {type(loss) for loss in LOSSES.values()} == set(losses.SMOOTH_LOSSES)
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -53,7 +53,7 @@ CASES = [
     (SparseClassifier, "logistic", Logistic(), 0.01, 0.02),
     (SparseClassifier, "squared-hinge", SquaredHinge(), 0.03, 0.0),
     (SparseRegressor, "squared", Squared(), 0.05, 0.0),
-    (SparseRegressor, "huber", Huber(), 0.05, 0.01),
+    (SparseRegressor, Huber(), Huber(), 0.05, 0.01),
 ]
 
 

@@ -17,9 +17,21 @@ from sparsco.data.rows import as_matrix
 from sparsco.engine.run import Run
 from sparsco.jit.dispatch import plain_python
 from sparsco.penalties import ElasticNet
-from support import number_of_streams
-from support.cases import LOG_LINKS, LOSSES, PENALTIES, RULES, Fading, check_unless_chaotic, sensible, suited
-from support.strategies import streams
+from sparsco.problem.fading import LONGEST_GAP
+from support import cases, number_of_streams
+from support.cases import (
+    LOG_LINKS,
+    LOSSES,
+    PENALTIES,
+    RULES,
+    Fading,
+    check,
+    check_unless_chaotic,
+    learn,
+    sensible,
+    suited,
+)
+from support.strategies import Stream, streams
 
 OPTIMIZERS = "nftrl", "nftrl-own-clock", "ftrl", "ftrl-own-clock", "fobos", "fobos-gradient", "rda", "rda-enhanced"
 CONVERSIONS = "last", "average", "weighted", "suffix", "suffix-T", "average-sl", "average-sl-diagonal", "last-sl"
@@ -27,10 +39,17 @@ CONVERSIONS = "last", "average", "weighted", "suffix", "suffix-T", "average-sl",
 
 @st.composite
 def fadings(draw, n):
-    """Half-lives from one row to longer than the stream; rows one by one, at equal times, and after gaps."""
+    """Half-lives from one row to longer than the stream; rows one by one, at equal times, and after gaps.
+
+    All rows together take less than 900 half-lives.  A weight without a penalty is a quotient of two sums, which both
+    fall below the smallest float 1,022 half-lives after its feature was seen: no two ways to compute it agree.
+    """
     steps = draw(st.lists(st.sampled_from([1.0, 0.0, 0.5, 3.0, 40.0]), min_size=1, max_size=6))
-    times = 7.0 + np.cumsum(np.resize(steps, n)) if draw(st.booleans()) else np.arange(float(n))
-    return Fading(draw(st.sampled_from([20.0, 1.0, 3.0, 100.0, 1000.0])), times)
+    gaps = np.resize(steps, n) if draw(st.booleans()) else np.ones(n)
+    half_life = draw(st.sampled_from([20.0, 1.0, 3.0, 100.0, 1000.0]))
+    if np.minimum(gaps / half_life, LONGEST_GAP).sum() > 900.0:
+        gaps = np.minimum(gaps, 4.0 * half_life)
+    return Fading(half_life, 7.0 + np.cumsum(gaps))
 
 
 def draw_case(data, optimizer, conversion, lattice):
@@ -65,6 +84,20 @@ def test_plain_python_equals_dense(optimizer, conversion, data):
     case = draw_case(data, optimizer, conversion, data.draw(st.booleans()))
     with plain_python():
         check_unless_chaotic(*case)
+
+
+@pytest.mark.parametrize("optimizer", ["nftrl", "ftrl"])
+def test_a_weight_is_forgotten_where_floats_end(optimizer):
+    """One without a penalty is kept for 800 half-lives after its last row.  After 1,600 it may be smaller, no more."""
+    X, none = np.zeros((105, 2)), PENALTIES["none"]
+    X[:5, 0], X[5:, 1] = [1.0, -2.0, 0.5, 1.0, 2.0], 1.0
+    name, record, constants = cases.OPTIMIZERS[optimizer]
+    stream, fading = Stream(X, X @ [1.0, 2.0], None), Fading(1.0, LONGEST_GAP * np.arange(105.0))
+    first, early = Stream(X[:55], stream.y[:55], None), Fading(1.0, fading.times[:55])
+    check(first, "squared", optimizer, "last", none, "auto", False, fading=early)
+    answer, run = learn(stream, "squared", record, conversions.Last(), none, None, False, fading=fading)
+    trace, _ = cases.dense(stream, "squared", name, constants, none, "auto", False, run, fading=fading)
+    assert 0.0 <= answer.w[0, 0] <= (1.0 + 1e-12) * trace(np.arange(105)).w[50, 0]
 
 
 COMPILED = [

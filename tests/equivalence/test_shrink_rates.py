@@ -162,7 +162,7 @@ def compare(name, reg, conversion, how, X, Y, step=0.1):
             run.feed(*feed)
             answer = run.finish()
     if conversion != "last":
-        omega = np.arange(1.0, len(X) + 1.0) ** (2.0 if conversion == "weighted" else 0.0)
+        omega = np.arange(2.0, len(X) + 2.0) ** (2.0 if conversion == "weighted" else 0.0)
         W, b = (np.average([point[k] for point in path], axis=0, weights=omega) for k in (0, 1))
     scale = max(np.abs(W).max(), *(np.abs(point).max() for point, _ in path))
     np.testing.assert_allclose(answer.w, W, rtol=0.0, atol=1e-10 * scale)

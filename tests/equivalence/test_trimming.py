@@ -24,6 +24,7 @@ from sparsco.estimators import fit_state, trimmed
 from sparsco.jit.dispatch import plain_python
 from sparsco.losses import Logistic
 from sparsco.penalties import ElasticNet
+from support import number_of_streams
 from support.cases import CONVERSIONS, OPTIMIZERS, sensible
 from support.reservoirs import offer
 
@@ -125,7 +126,7 @@ STEPS = st.lists(st.sampled_from([1.0, 0.0, 0.5, 3.0, 400.0]), min_size=1, max_s
 BOUNDS = st.sampled_from([(1, None), (3, None), (6, None), (6, 9), (None, 4), (None, 10), (9, 5)])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=number_of_streams(150), deadline=None)
 @given(ROWS, BOUNDS, st.sampled_from(["nftrl", "fobos", "ftrl", "rda"]), st.sampled_from([0.0, 0.05]), st.data())
 def test_a_trimmed_stream_is_its_slow_twin(rows, bounds, optimizer, alpha, data):
     """The same features are in use, with weights of the same bits, wherever the stream is read or copied.
@@ -154,7 +155,7 @@ def test_a_trimmed_stream_is_its_slow_twin(rows, bounds, optimizer, alpha, data)
     assert model.report_["trimmed"]["in_use"] == len(slow.last) == model.n_features_in_
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=number_of_streams(30), deadline=None)
 @given(ROWS, BOUNDS, st.data())
 def test_columns_in_any_cut(rows, bounds, data):
     """Rows of ``partial_fit`` in any cut, and single examples, have the same bits; weights of zero are no examples."""
@@ -246,7 +247,7 @@ def test_a_run_without_some_features_is_one_with_new_ones(optimizer, conversion,
     assert np.array_equal(found.w, expected.w[columns]) and np.array_equal(found.b, expected.b)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=number_of_streams(250), deadline=None)
 @given(st.integers(0, 2**16), st.integers(5, 60), st.integers(0, 12), st.booleans(), FADING, st.data())
 def test_a_sample_whose_features_leave_is_the_same_in_any_cut(seed, most, guard, drops, half_life, data):
     """Also where the entries of features that are gone are dropped at once."""

@@ -272,7 +272,7 @@ def entries(rows):
 
 
 @given(X=any_csr(), cut=st.integers(0, 12), plain=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=number_of_streams(200), deadline=None)
 def test_entries_keep_their_order_and_repeated_ones_are_summed(X, cut, plain):
     before = X.copy()
     with plain_python() if plain else nullcontext():

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -195,3 +196,38 @@ def test_a_training_state_of_another_layout_is_refused():
     run.state = run.state._replace(cell=run.state.cell[:-1])
     with pytest.raises(ValueError, match="another version of sparsco"):
         pickle.loads(pickle.dumps(model))
+
+
+def learning(work):
+    """Do something with a model while another thread fits it."""
+
+    class Waiting(SparseRegressor):
+        def fit_rows(self, *arguments):
+            begun.set()
+            assert go_on.wait(60)
+            return super().fit_rows(*arguments)
+
+    begun, go_on, X = threading.Event(), threading.Event(), np.eye(9)
+    model = Waiting(alpha=0.1)
+    thread = threading.Thread(target=lambda: model.fit(X, X[:, 0]))
+    thread.start()
+    try:
+        assert begun.wait(60)
+        return work(model)
+    finally:
+        go_on.set()
+        thread.join()
+        assert model.predict(X).shape == (9,)  # the first thread is not disturbed
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda model: model.fit(np.eye(9), np.ones(9)),
+        lambda model: model.partial_fit(np.eye(9), np.ones(9)),
+        lambda model: model.learn_one({"a": 1.0}, 1.0),
+    ],
+)
+def test_a_second_thread_does_not_change_a_model(work):
+    with pytest.raises(RuntimeError, match="is learning in another thread"):
+        learning(work)

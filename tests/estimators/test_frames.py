@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
 
 from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, SparseRegressor, load, save, train
@@ -157,3 +159,26 @@ def test_texts_without_a_transformer_get_a_sentence(kind):
             learn(kind(["win a prize", "see you"] * 10), ["spam", "ham"] * 10)
     with pytest.raises(ValueError, match="Expected a 2-dimensional container"):
         SparseClassifier().fit(pd.Series([1.0, 2.0] * 10), ["spam", "ham"] * 10)
+
+
+def test_selectors_name_the_features_of_a_frame_and_say_that_they_take_no_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=200), "city": rng.choice(["x", "y", "z"], 200)})
+    labels = (frame["size"] > 0).astype(int)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*feature names")
+        model = SparseClassifier(alpha=0.05).fit(frame, labels)
+        assert sorted(model.feature_names_in_) == ["city=x", "city=y", "city=z", "size"]
+        with pytest.raises(ValueError, match="transform takes rows of numbers, and this model makes features of a"):
+            model.transform(frame)
+        selector = SelectFromModel(SparseClassifier(alpha=0.05)).fit(frame, labels)
+        assert selector.get_feature_names_out().tolist() == ["size"]
+        chosen = SparseClassifierCV(alphas=[0.2, 0.1, 0.05], choose="1-se").fit(frame, labels)
+        assert "size" in chosen.get_feature_names_out() and len(chosen.feature_names_in_) == 4
+        with pytest.raises(ValueError, match="feature names should match"):
+            chosen.transform(frame)
+    with pytest.raises(AttributeError):
+        SparseClassifier(alpha=0.05).fit(frame[["size"]].to_numpy(), labels).feature_names_in_  # noqa: B018
+    again = model.fit(frame[["size"]], labels)
+    assert again.feature_names_in_.tolist() == ["size"] and again.transform(frame[["size"]]).shape == (200, 1)
+    assert not hasattr(model.fit(frame[["size"]].to_numpy(), labels), "feature_names_in_")

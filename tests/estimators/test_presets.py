@@ -7,6 +7,7 @@ the spread estimated from few trials, by as many as have the same probability.
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student_t
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 
-from sparsco import DivergenceError, presets
+from sparsco import DivergenceError, SparseClassifier, SparseRegressor, presets
 from sparsco.data.rows import as_matrix
 from sparsco.engine import Run
+from sparsco.estimators.part_names import named
 from sparsco.losses import Squared
+from sparsco.optimizers import FTRL, OPTIMIZERS, TruncatedGradient
 from sparsco.penalties import ElasticNet
 from sparsco.reproduce import definition, run
 from sparsco.util import result_store
@@ -153,22 +158,56 @@ def test_individual_figure_3(tmp_path):
     assert mean["OCMDI", "error"] == pytest.approx(mean["LAST", "error"], rel=0.01)
 
 
-def test_presets_are_compositions():
-    from sparsco import SparseClassifier, SparseRegressor
-
+def preset_problems():
+    """Name, composition, estimator and targets: every preset with parameters for a few rows, the papers' and ours."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 8))
-    y = np.where(X[:, 0] > 0.0, 1, 0)
+    labels = np.where(X[:, 0] > 0.0, 1, 0)
     for name, preset in presets.PRESETS.items():
         if name == "Kaczmarz":  # for linear systems: the penalty is in its map
             parts = preset(0.1, largest_row=30.0).parameters()
-            solved = SparseRegressor(alpha=0.0, max_iter=3, random_state=0, **parts)
-            assert solved.fit(X, X[:, 0]).score(X, X[:, 0]) > 0.9
+            yield name, SparseRegressor(alpha=0.0, max_iter=3, random_state=0, **parts), X, X[:, 0]
             continue
         alpha, l1_ratio = (0.05, 1.0) if name in ("FTRL", "NFTRL") else (0.1, 0.5)
         passes = 2 if name in ("EpochGD", "TwoStage") else 1  # the first epoch must come to its end
         parameters = preset().parameters()
         if "penalty" not in parameters:
             parameters |= {"alpha": alpha, "l1_ratio": l1_ratio}
-        model = SparseClassifier(max_iter=passes, random_state=0, **parameters)
+        yield name, SparseClassifier(max_iter=passes, random_state=0, **parameters), X, labels
+
+
+def test_presets_are_compositions():
+    for name, model, X, y in preset_problems():
         assert model.fit(X, y).score(X, y) > 0.9, name
+
+
+def test_presets_learn_again_after_a_pickle():
+    """What another process gets is equal to the parameters here, but not identical: an infinite default, for one."""
+    for name, model, X, y in preset_problems():
+        coef = model.fit(X, y).coef_
+        for again in (clone(model), pickle.loads(pickle.dumps(model)), clone(pickle.loads(pickle.dumps(model)))):
+            np.testing.assert_array_equal(again.fit(X, y).coef_, coef, err_msg=name)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_parameters_of_optimizers_are_accepted_after_a_pickle(optimizer):
+    record = OPTIMIZERS[optimizer]()
+    again = pickle.loads(pickle.dumps(record))
+    assert named("optimizer", again, OPTIMIZERS) == record
+
+
+@pytest.mark.parametrize("name", ["TwoStage", "BallSGD", "TruncatedGradient"])
+def test_presets_with_an_infinite_default_are_judged_in_other_processes(name):
+    X = np.random.default_rng(0).normal(size=(300, 8))
+    y = np.where(X[:, 0] > 0.0, 1, 0)
+    model = SparseClassifier(max_iter=2, random_state=0, **presets.PRESETS[name]().parameters())
+    scores = cross_val_score(model, X, y, cv=2, n_jobs=2, error_score="raise")
+    np.testing.assert_array_equal(scores, cross_val_score(model, X, y, cv=2))
+
+
+def test_infinity_is_a_number_only_where_it_is_the_default():
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    SparseClassifier(optimizer=TruncatedGradient(theta=float("inf")), alpha=0.1).fit(X, y)
+    for optimizer in (TruncatedGradient(theta=-np.inf), TruncatedGradient(theta=np.nan), FTRL(alpha=np.inf)):
+        with pytest.raises(ValueError, match="must be a finite number"):
+            SparseClassifier(optimizer=optimizer, alpha=0.1).fit(X, y)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_X_y
 
 from sparsco import SparseClassifier, SparseRegressor
 from sparsco.estimators.row_checks import is_plain
+from support import number_of_streams
 
 VALUES = st.sampled_from([0.0, 1.0, -2.5, np.nan, np.inf])
 MAKERS = (
@@ -42,7 +43,7 @@ def inputs(draw):
 
 
 @given(inputs())
-@settings(max_examples=400)
+@settings(max_examples=number_of_streams(400))
 def test_plain_rows_are_returned_by_the_checks_as_they_are(given_rows):
     X, y = given_rows
     if is_plain(X, y):

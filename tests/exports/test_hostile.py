@@ -22,6 +22,7 @@ from sparsco import SparseClassifier, SparsePath, export, load, train
 from sparsco.exports.scorer import ExportError
 from sparsco.streams.description import CATEGORY, NUMBERS, Column, Description
 from sparsco.training import inspection, model_files, paths
+from support import number_of_streams
 
 NASTY = [
     *[
@@ -116,7 +117,7 @@ hostile = given(fragments, fragments, st.tuples(fragments, fragments, fragments)
 quick = {"deadline": None, "suppress_health_check": list(HealthCheck), "phases": [Phase.explicit, Phase.generate]}
 
 
-@settings(max_examples=30, **quick)
+@settings(max_examples=number_of_streams(30), **quick)
 @hostile
 @pytest.mark.filterwarnings("ignore")
 def test_python_json_csv_and_sql(content, tmp_path_factory, column, category, texts, labels):
@@ -145,7 +146,7 @@ def test_python_json_csv_and_sql(content, tmp_path_factory, column, category, te
     check_sql(path, found, number, kinds, rows, scores, predicted)
 
 
-@settings(max_examples=8, **quick)
+@settings(max_examples=number_of_streams(8), **quick)
 @hostile
 @pytest.mark.filterwarnings("ignore")
 def test_pages(content, tmp_path_factory, column, category, texts, labels):

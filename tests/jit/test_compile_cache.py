@@ -16,16 +16,16 @@ import pytest
 
 from sparsco import SparseRegressor, datasets
 from sparsco.jit.dispatch import Kernel, _Cache
-from sparsco.streams import cache, open_stream
+from sparsco.streams import checksums, open_stream
 from sparsco.util import folders
 
 ARGUMENTS = np.arange(9, dtype=np.uint64), np.uint64(3)
-EXPECTED = int(cache.mixed_up(*ARGUMENTS))
+EXPECTED = int(checksums.mixed_up(*ARGUMENTS))
 
 
 def fresh():
     """The kernel as a new process has it."""
-    return Kernel(cache.mixed_up.py_func, allocates=False)
+    return Kernel(checksums.mixed_up.py_func, allocates=False)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from sparsco import SparseClassifier, SparsePath, SparseRegressor
 from sparsco.jit import dispatch, pipelines
 from sparsco.jit.pipelines import STOCK_VARIABLE, chosen, is_known, numba_version, options
 from sparsco.penalties import L1Ball
-from sparsco.streams import cache, open_stream
+from sparsco.streams import checksums, open_stream
 
 VERSIONS = {
     "0.60.0": False,
@@ -134,7 +134,7 @@ def test_the_cache_keeps_versions_and_pipelines_apart(tmp_path, monkeypatch):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
 
     def compiled():
-        fresh = dispatch.Kernel(cache.mixed_up.py_func, allocates=False)
+        fresh = dispatch.Kernel(checksums.mixed_up.py_func, allocates=False)
         assert int(fresh(np.arange(9, dtype=np.uint64), np.uint64(3)))
         return sum(fresh.cached.stats.cache_misses.values()), len(list(tmp_path.rglob("*.nbc")))
 
@@ -154,14 +154,14 @@ import numpy as np
 import numba.core.typing.builtins, numba.misc.appdirs
 del numba.core.typing.builtins.OrderedCmpOp, numba.misc.appdirs.AppDirs
 from sparsco.jit.dispatch import OPTIONS
-from sparsco.streams.cache import mixed_up
+from sparsco.streams.checksums import mixed_up
 print(OPTIONS.pipeline, int(mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3))))
 """
 
 
 @has_both
 def test_internals_of_numba_that_moved_cost_time_alone(tmp_path):
-    expected = int(cache.mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3)))
+    expected = int(checksums.mixed_up(np.arange(9, dtype=np.uint64), np.uint64(3)))
     out, err = _end(_start("-c", _MOVED, **{STOCK_VARIABLE: "0", "NUMBA_CACHE_DIR": str(tmp_path)}))
     assert out.split() == ["stock", str(expected)]
     lean, disk = [line for line in err.splitlines() if "RuntimeWarning" in line]

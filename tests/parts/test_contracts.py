@@ -155,6 +155,26 @@ def test_an_optimizer_takes_the_conversions_it_declares(name, kind):
                 learn(optimizer, penalty, conversion)
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_takes_the_l2_terms_it_declares(name):
+    optimizer = OPTIMIZERS[name]()
+    kind = penalties.L1Ball if name == "epoch-sgd" else penalties.ElasticNet
+    with plain_python():
+        for rho, excluding in ((0.0, "required"), (0.1, "excluded")):
+            if optimizer.l2_term != excluding:
+                assert np.isfinite(learn(optimizer, kind(1.0, rho), conversions.Last()).w).all()
+                continue
+            with pytest.raises(ValueError, match="rho > 0|without an L2 term"):
+                learn(optimizer, kind(1.0, rho), conversions.Last())
+
+
+@pytest.mark.parametrize(("declared", "rho"), [("required", 0.0), ("excluded", 0.1)])
+def test_what_an_optimizer_declares_of_the_l2_term_refuses(declared, rho, monkeypatch):
+    monkeypatch.setattr(optimizers.FOBOS, "l2_term", declared)
+    with pytest.raises(ValueError, match="FOBOS needs rho > 0|FOBOS learns without an L2 term"):
+        learn(optimizers.FOBOS(), penalties.ElasticNet(0.1, rho), conversions.Last())
+
+
 def test_a_map_without_gradient_sums_is_refused_by_what_it_declares():
     with pytest.raises(ValueError, match="no exact gradient sums"):
         learn(optimizers.MirrorDescent(sparsco.mirrors.PNorm(1.5)), penalties.L1(0.1), conversions.AverageSL())

@@ -24,6 +24,8 @@ from sparsco.losses import Hinge, Logistic, Squared
 from sparsco.parts import projections
 from sparsco.parts.contracts import Loss, part
 from sparsco.penalties import (
+    MCP,
+    Adaptive,
     Box,
     ElasticNet,
     GroupL1,
@@ -40,7 +42,7 @@ from sparsco.penalties import (
 )
 from sparsco.problem.state import is_coupled
 from sparsco.problem.targets import Values
-from support import reference
+from support import number_of_streams, reference
 from support.cases import MATRIX_CONVERSIONS as CONVERSIONS
 
 # ---- records, found by introspection ---------------------------------------------------------------------------------
@@ -86,6 +88,8 @@ def test_discovery():
         "L2Ball",
         "TraceNorm",
     }
+    in_rounds = {MCP, Adaptive}  # conversions/test_reweighting.py
+    assert set(penalties.PENALTIES.values()) <= {type(record) for record in RECORDS} | in_rounds
     for record in RECORDS:
         assert record.kind in ("separable", "grouped", "global") and record.cost and record.lam >= 0.0 <= record.rho
 
@@ -106,7 +110,7 @@ def arrays(seed, matrix):
 
 @pytest.mark.parametrize("record", RECORDS, ids=name_of)
 @given(seed=seeds, s=st.floats(1e-3, 3.0), matrix=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of_streams(60), deadline=None)
 def test_prox_is_the_minimiser(record, seed, s, matrix):
     rng, W = arrays(seed, matrix)
     best = prox_all(record, W, s)
@@ -128,7 +132,7 @@ def test_prox_is_the_minimiser(record, seed, s, matrix):
 
 @pytest.mark.parametrize("record", [x for x in NORMS if not isinstance(x, NonNegative)], ids=name_of)
 @given(seed=seeds, s=st.floats(0.01, 3.0), matrix=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=number_of_streams(30), deadline=None)
 def test_moreau(record, seed, s, matrix):
     """W - prox(W) lies in s times the dual ball: its product with any U is at most s r(U), with the prox equal."""
     rng, W = arrays(seed, matrix)
@@ -145,7 +149,7 @@ def test_moreau(record, seed, s, matrix):
 
 @pytest.mark.parametrize("record", SETS, ids=name_of)
 @given(seed=seeds, matrix=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=number_of_streams(30), deadline=None)
 def test_projections_are_feasible_and_idempotent(record, seed, matrix):
     _, W = arrays(seed, matrix)
     best = prox_all(record, W, 1.0)
@@ -312,7 +316,7 @@ def learned(data, loss, record, optimizer, conversion, rule=None, intercept=True
     intercept=st.booleans(),
     cap=st.booleans(),
 )
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=number_of_streams(8), deadline=None, suppress_health_check=list(HealthCheck))
 def test_mini_batches_equal_the_dense_recursion(
     optimizer, record, seed, n, batch, loss, conversion, weighted, intercept, cap
 ):

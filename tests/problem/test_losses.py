@@ -213,10 +213,11 @@ SMOOTH = ["squared", "huber", "poisson", "logistic", "squared-hinge"]
 def test_smooth_losses_reach_the_optimum(loss, l1_ratio):
     X, y = numbers_stream(loss)
     kind = SparseClassifier if LOSSES[loss].classifies else SparseRegressor
-    model = kind(loss, alpha=0.05, l1_ratio=l1_ratio, max_iter=50, tol=None, random_state=0).fit(X, y)
+    record = LOSSES[loss]
+    model = kind(record, alpha=0.05, l1_ratio=l1_ratio, max_iter=50, tol=None, random_state=0).fit(X, y)
     lam, rho = 0.05 * l1_ratio, 0.05 * (1.0 - l1_ratio)
     best = optimum(X, y, loss, lam, rho)
-    mine = metrics.objective(X, y, model.coef_.ravel(), model.intercept_[0], loss=loss, lam=lam, rho=rho)
+    mine = metrics.objective(X, y, model.coef_.ravel(), model.intercept_[0], loss=record, lam=lam, rho=rho)
     assert -1e-9 <= mine - best <= 1e-4 * max(abs(best), 0.1)
 
 

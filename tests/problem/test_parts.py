@@ -38,6 +38,7 @@ def test_discovery():
         "SquaredHinge",
         "Multinomial",
     }
+    assert {type(loss) for loss in (losses.CLASSIFIER_LOSSES | losses.REGRESSOR_LOSSES).values()} == set(LOSSES)
     assert {type(part).__name__ for part in REGULARIZERS} >= {"ElasticNet", "WeightedElasticNet"}
 
 

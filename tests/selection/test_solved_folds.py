@@ -116,7 +116,7 @@ def test_a_choice_at_an_edge_is_a_warning():
     with pytest.warns(UserWarning, match="at the largest strength, .*, which selects no feature"):
         SparseRegressorCV(SparseRegressor(random_state=0), alphas=[0.5, 0.4, 0.01]).fit(X, noise)
     with pytest.warns(UserWarning, match="at the largest strength, .*: pass larger alphas="):
-        SparseRegressorCV(SparseRegressor(random_state=0), alphas=[1e-3, 1e-4]).fit(X[:60], noise[:60])
+        SparseRegressorCV(SparseRegressor(random_state=0), alphas=[1e-3, 1e-4]).fit(X[:60], y[:60])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SparseRegressorCV(SparseRegressor(random_state=0), alphas=[0.5, 0.4], choose=3).fit(X, y)

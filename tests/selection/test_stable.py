@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:no feature was selected:UserWarning"),
     pytest.mark.filterwarnings("ignore:overflow encountered in scalar:RuntimeWarning"),  # plain Python draws
     pytest.mark.filterwarnings("ignore:No features were selected:UserWarning"),
-    pytest.mark.filterwarnings("ignore:n_features='auto' uses cross-validation:UserWarning"),
+    pytest.mark.filterwarnings("ignore:n_features='auto':UserWarning"),
 ]
 
 FEW = STS(paths=2)

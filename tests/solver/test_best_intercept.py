@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from sparsco.jit.dispatch import plain_python
-from sparsco.losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, curvature, derivative
+from sparsco.losses import SMOOTH_LOSSES, Huber, Logistic, Poisson, curvature, derivative
 from sparsco.offsets import WithOffset, with_offset
 from sparsco.solver.best_intercept import with_best_intercept
 from sparsco.solver.loss_term import LossTerm
 
-LOSSES = Logistic(), Squared(), SquaredHinge(), Huber(), Poisson(), Gamma()
+LOSSES = [kind() for kind in SMOOTH_LOSSES]
 
 
 def rows(loss, n, far=1.0):

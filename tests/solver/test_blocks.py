@@ -28,6 +28,7 @@ from sparsco.solver.descent import descend
 from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.manifold import Curved
 from sparsco.solver.smoothing import envelope
+from support import number_of_streams
 
 D = 6
 GROUPS = np.array([0, 0, 1, 1, 1, 2])
@@ -59,7 +60,7 @@ def total(penalty, W):
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=NAMES)
 @given(V=matrices)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=number_of_streams(25))
 def test_conditions_hold_at_a_prox_and_only_there(penalty, V):
     """W = prox(V) minimises ||W - V||^2 / 2 + psi(W), whose smooth part has the gradient W - V."""
     blocks = penalty.blocks(D)
@@ -75,7 +76,7 @@ def test_conditions_hold_at_a_prox_and_only_there(penalty, V):
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=NAMES)
 @given(G=matrices, W=matrices)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=number_of_streams(25))
 def test_violations_of_one_output_are_those_beside_an_empty_one(penalty, G, W):
     blocks = penalty.blocks(D)
     low, high = blocks.bounds()
@@ -87,7 +88,7 @@ def test_violations_of_one_output_are_those_beside_an_empty_one(penalty, G, W):
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=NAMES)
 @given(V=matrices, W=matrices)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=number_of_streams(25))
 def test_the_conjugate_is_a_bound_and_is_reached(penalty, V, W):
     blocks = penalty.blocks(D)
     scale, dual = blocks.dual(V)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sparsco.data import row_sums
 from sparsco.data.randomness import Purpose, key, uniform
 from sparsco.data.rows import as_matrix
-from sparsco.losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, derivative
+from sparsco.losses import SMOOTH_LOSSES, Gamma, Huber, Poisson, Tweedie, derivative
 from sparsco.solver.columns import by_column
 from sparsco.solver.corrected import corrected_minimum
 
@@ -18,7 +18,7 @@ def problem(loss, n=300, d=12):
     X[:, 1] = X[:, 0]  # a tie
     p = X @ (rng.standard_normal(d) * (np.arange(d) % 3 == 0)) + 0.3
     y = np.where(p + rng.standard_normal(n) > 0.0, 1.0, -1.0) if loss.classifies else p
-    return X, np.exp(0.3 * p) if isinstance(loss, Poisson | Gamma) else y
+    return X, np.exp(0.3 * p) if isinstance(loss, Poisson | Gamma | Tweedie) else y
 
 
 def violation(X, y, a, loss, lam, rho, tilt, tilt_b, w, b):
@@ -28,7 +28,7 @@ def violation(X, y, a, loss, lam, rho, tilt, tilt_b, w, b):
     return max(np.abs(off).max(), abs(c.sum() + tilt_b))
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Squared(), SquaredHinge(), Huber(), Poisson(), Gamma()])
+@pytest.mark.parametrize("loss", [kind() for kind in SMOOTH_LOSSES])
 @pytest.mark.parametrize("rho", [0.0, 0.05])
 def test_conditions_of_the_minimum(loss, rho):
     """Repeated calls end where the conditions hold, with a tilt and for columns that are equal."""

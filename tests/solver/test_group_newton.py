@@ -21,6 +21,7 @@ from sparsco.solver.group_newton import GroupNewton, Quadratic, eigenvectors
 from sparsco.solver.loss_term import LossTerm
 from sparsco.solver.restricted import Restricted
 from sparsco.solver.sampled_matrix import DenseColumns, SparseColumns, centred, columns_of, effective, shrink
+from support import number_of_streams
 
 SIZES = (1, 3, 2, 5, 1)
 K = sum(SIZES)
@@ -49,7 +50,7 @@ def slow_minimum(S, q, w, strengths):
 
 
 @given(seed=st.integers(0, 10_000), strength=st.sampled_from([0.0, 0.1, 1.0, 3.0]), from_zero=st.booleans())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=number_of_streams(30))
 def test_descent_by_the_matrix(seed, strength, from_zero):
     """The minimum, the gradient there, and the same in plain Python."""
     rng = np.random.default_rng(seed)
@@ -199,7 +200,7 @@ def test_joined_models():
 
 
 @given(seed=st.integers(0, 10_000), factors=st.lists(st.floats(0.2, 4.0), min_size=1, max_size=4))
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=number_of_streams(30))
 def test_a_model_is_scaled_to_how_the_loss_bends(seed, factors):
     """The minimum is that of the matrix times the last factor, within bounds, which the model keeps."""
     rng = np.random.default_rng(seed)

@@ -19,6 +19,7 @@ from sparsco.training import model_files
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.results import StoppedError
 from sparsco.training.scoring import opened_for
+from support import number_of_streams
 
 OPTIONS = [
     {"weighting": "tfidf"},
@@ -66,7 +67,7 @@ def lines(tmp_path):
     weighting=st.sampled_from(["tfidf", "log"]),
     min_count=st.integers(1, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=number_of_streams(60), deadline=None)
 def test_a_column_has_the_rows_of_the_transformer(texts, weighting, min_count):
     text = SparseText(weighting=weighting, min_count=min_count)
     expected = text.partial_fit_transform(texts)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from sparsco.streams import StreamError, open_stream
 
@@ -126,3 +127,97 @@ def test_the_padding_of_xz_is_no_garbage(tmp_path):
 def _written(path, content):
     path.write_bytes(content)
     return path
+
+
+def test_damaged_npz_files_are_named(tmp_path):
+    file = tmp_path / "x.npz"
+    sp.save_npz(file, sp.random_array((50, 5), density=0.5, rng=np.random.default_rng(0), format="csr"))
+    whole, rng = file.read_bytes(), np.random.default_rng(1)
+    damaged = [whole[: len(whole) // 2], b"PK\3\4" + whole[4:100]]
+    for at in rng.integers(0, len(whole), 200):
+        damaged.append(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+    refused = 0
+    for raw in damaged:
+        file.write_bytes(raw)
+        try:
+            open_stream(file, y=np.zeros(50))
+        except StreamError as error:
+            assert f"{file} cannot be read as .npz: " in str(error)
+            refused += 1
+    assert refused > 150
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("x.csv", "größe,target\n1,0\n", 1),
+        ("x.tsv", "größe\ttarget\n1\t0\n", 1),
+        ("x.csv", "a,target\n1,0\ngroß,1\n", 3),
+        ("x.jsonl", '{"größe": 1, "target": 0}\n', 1),
+        ("x.jsonl", '{"a": "x", "target": 0}\n\n{"a": "groß", "target": 0}\n', 3),
+    ],
+)
+def test_text_in_latin_1_is_named_with_its_line(name, text, line, tmp_path):
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    with pytest.raises(StreamError, match=rf"{name}, line {line}: it is not valid UTF-8: convert the file, for"):
+        list(open_stream(tmp_path / name))
+
+
+def test_the_header_of_a_later_file_is_named_by_its_own_name(tmp_path):
+    (tmp_path / "a.csv").write_text("a,target\n1,0\n")
+    (tmp_path / "b.csv").write_bytes("größe,target\n1,0\n".encode("latin-1"))
+    with pytest.raises(StreamError, match=r"b\.csv, line 1: it is not valid UTF-8"):
+        list(open_stream([tmp_path / "a.csv", tmp_path / "b.csv"]))
+
+
+@pytest.mark.parametrize("kind", ["category", "numbers", "date"])
+def test_a_table_with_text_that_is_not_utf_8_is_named_with_its_row(kind, tmp_path):
+    ends = np.array([0, 1, 2, 3], np.int32)
+    cells = pa.Array.from_buffers(pa.string(), 3, [None, pa.py_buffer(ends), pa.py_buffer(b"1\xf62")])
+    pq.write_table(pa.table({"a": cells, "target": [0, 1, 0]}), tmp_path / "x.parquet")
+    with pytest.raises(StreamError, match=r"x\.parquet, row 2: column 'a' has a text that is not valid UTF-8"):
+        list(open_stream(tmp_path / "x.parquet", schema={"a": kind}))
+
+
+@pytest.mark.parametrize("options", [{}, {"target": "preis"}, {"schema": {"preis": "category"}, "target": None}])
+def test_a_header_that_is_not_split_names_the_delimiter(options, tmp_path):
+    for name, mark, says in [
+        ("x.csv", ";", "größe;preis. If ; is between the cells, give delimiter=';' (--delimiter ';')."),
+        ("x.csv", "|", "größe|preis. If | is between the cells, give delimiter='|' (--delimiter '|')."),
+        ("x.csv", "\t", r"größe\tpreis. If tabs are between the cells, give format='tsv' (--format tsv)."),
+        ("x.tsv", ",", "größe,preis. If , is between the cells, give delimiter=',' (--delimiter ',')."),
+    ]:
+        (tmp_path / name).write_text(f"größe{mark}preis\n1{mark}2\n")
+        with pytest.raises(StreamError) as caught:
+            open_stream(tmp_path / name, **options).description  # noqa: B018
+        assert str(caught.value).endswith(says)
+
+
+def test_json_lines_name_the_line_and_the_reason(tmp_path):
+    file = tmp_path / "x.jsonl"
+    good = '{"a": 1, "target": 1}\n'
+    for text, says in [
+        (good * 3 + "\n\0\n" + good, r"line 5: it is not a JSON object like those before it \('The document is empty"),
+        (good * 90_000 + good.replace("1,", "1.5,"), "line 90001: .*Failed to convert JSON to int64"),
+        (good + '{"a": ' + "9" * 5000 + ', "target": 1}\n', "line 2: column 'a' has inf: numbers must be finite"),
+        ("\n\n", "line 1: there is no object"),
+    ]:
+        file.write_text(text)
+        with pytest.raises(StreamError, match=rf"x\.jsonl, {says}"):
+            list(open_stream(file, schema={"a": "category"} if "1.5" in text else None))
+
+
+@pytest.mark.parametrize("depth", [65, 20_000])
+@pytest.mark.parametrize("line", [1, 3])
+def test_json_is_not_nested_without_end(tmp_path, depth, line):
+    rows = ['{"a": 1, "b": "x\\"[[{", "y": 1}'] * 4
+    rows[line - 1] = '{"a": ' + "[" * depth + "]" * depth + ', "y": 1}'
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    with pytest.raises(StreamError, match=rf"a.jsonl, line {line}: it has more than 64 brackets inside one another"):
+        examples(tmp_path / "a.jsonl", target="y")
+
+
+def test_brackets_in_texts_are_not_nested(tmp_path):
+    line = '{"a": 1, "b": "' + "[" * 200 + '\\"[[", "y": 1}\n'
+    (tmp_path / "a.jsonl").write_text(3 * line)
+    assert examples(tmp_path / "a.jsonl", target="y")[1] == [1.0, 1.0, 1.0]

@@ -37,9 +37,11 @@ from sparsco.streams import (
     tables,
 )
 from sparsco.streams.cache import Writer
+from sparsco.streams.description import Column
 from sparsco.streams.features import Hashed, fingerprints
 from sparsco.streams.numbers import GOOD, number
 from sparsco.streams.shuffled import Shuffled
+from support import number_of_streams
 from support.text_reference import compare, fuzz, read_plainly, rows_of, vw_row
 
 LIBSVM = b"".join(b"%d %d:%d.5 %d:1e-%d\n" % (i % 3 - 1, i % 7, i, 9 + i % 11, i % 30) for i in range(400))
@@ -161,7 +163,7 @@ def test_what_lies_behind_a_block_is_never_taken_for_its_text(tmp_path):
 # --- LIBSVM -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=number_of_streams(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), zero_based=st.booleans(), block=st.sampled_from([1, 50, 1 << 20]))
 def test_libsvm_equals_scikit_learn(tmp_path_factory, seed, zero_based, block):
     rng = np.random.default_rng(seed)
@@ -711,6 +713,9 @@ def test_arrays_npz_and_examples(tmp_path):
     y = rng.normal(size=30)
     sp.save_npz(tmp_path / "x.npz", X)
     np.savez(tmp_path / "both.npz", X=X.toarray(), y=y)
+    np.savez(tmp_path / "other.npz", Z=y)
+    with pytest.raises(StreamError, match=r"other\.npz cannot be read as \.npz: it does not contain a sparse"):
+        open_stream(tmp_path / "other.npz", y=y)
     examples = [(X[[i]].indices, X[[i]].data) for i in range(30)]
     expected = whole(open_stream(X, y=y))
     for source, options in [
@@ -996,3 +1001,8 @@ def test_memory_does_not_depend_on_the_number_of_rows(tmp_path):
 def test_plain_readings_know_wrong_lines():
     assert read_plainly(b"1 1:1\nx\n\n2 3:", "libsvm")[1] == {2, 4}
     assert read_plainly(b"1 | a\n1\n", "vw") == ([(1.0, 1.0, "", {"a": 1.0})], {2})
+
+
+def test_a_share_is_never_a_power_of_ten():
+    assert Column("x", "numbers", holes=0.997).line().startswith("x: numbers, 100% missing as the mean 0")
+    assert Column("x", "numbers", holes=0.0951).line().startswith("x: numbers, 9.5% missing as the mean 0")

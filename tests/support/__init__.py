@@ -11,5 +11,5 @@ LONG = bool(os.environ.get("SPARSCO_LONG_TESTS"))
 
 
 def number_of_streams(usual: int) -> int:
-    """The number of streams to try, as SPARSCO_STREAMS says."""
+    """The number of streams, or of examples of another kind, to try, as SPARSCO_STREAMS says."""
     return int(os.environ.get("SPARSCO_STREAMS", usual))

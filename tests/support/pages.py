@@ -9,6 +9,9 @@ A block is run by its language:
 
 A comment above a block, which readers do not see, says what is special about it: ``<!-- not run: REASON -->``,
 ``<!-- needs: PACKAGE -->``, or ``<!-- fails: CODE -->`` where the last command ends with that exit code.
+
+Output that a page shows is compared exactly, but for seconds and rows per second.  A line of three dots stands for any
+lines.  A ``text`` block that is no output is a formula or a picture, and its remark says so.
 """
 
 from __future__ import annotations
@@ -41,6 +44,10 @@ _PLAIN = re.compile(r"sparsco (?:'[^']*'|[^'\"|<>;&$`*?(\\])*$")
 
 _BAR = re.compile(r"\w+ +\[=* *\] ")
 """A bar of progress, which a slow machine shows."""
+_OF_THE_MACHINE = re.compile(r"\d[\d,.]*(?= (?:rows/s|s)\b)")
+"""What may differ from the page: seconds, and rows per second."""
+NO_OUTPUT = {"a formula", "formulas", "a picture"}
+"""The reasons for which a ``text`` block is compared with nothing."""
 
 
 class Block(NamedTuple):
@@ -147,20 +154,21 @@ class Session:
 def run_page(page: Path, session: Session) -> list[tuple[str, str]]:
     """Run the blocks of a page in order, compare the output that it shows, and return commands and outputs."""
     ran: list[tuple[str, str]] = []
-    before = ""
+    printed: str | None = None
     for block in blocks(page):
-        where, (before, behind) = f"{page.name}, line {block.line}", (block.language, before)
+        where, above, printed = f"{page.name}, line {block.line}", printed, None
         if block.is_directive or block.is_doctest or block.remark == "not run":
             continue
         if block.remark == "needs" and not importlib.util.find_spec(block.says):
             continue
         expected = int(block.says) if block.remark == "fails" else 0
         if block.language == "sh":
-            ran.append((block.text, _run_lines(block.text, session, expected, where)))
+            printed = _run_lines(block.text, session, expected, where)
+            ran.append((block.text, printed))
         elif block.language == "console":
             ran += _run_session(block.text, session, expected, where)
-        elif block.language == "text" and behind == "sh":
-            compare(block.text, ran[-1][1], where)
+        elif block.language == "text" and above is not None:
+            compare(block.text, above, where)
         elif block.language == "python":
             session.execute(block.text)
         elif block.language == "toml":
@@ -198,30 +206,16 @@ def _run_session(text: str, session: Session, expected: int, where: str) -> list
 
 
 def compare(shown: str, output: str, where: str) -> None:
-    """Compare lines but for the last digits of numbers; a line of three dots stands for any lines."""
-    lines, at, is_free = [line for line in output.splitlines() if not _BAR.match(line)], 0, False
+    """Compare lines exactly, but for what depends on the machine; a line of three dots stands for any lines."""
+    lines, at, is_free = [_masked(line) for line in output.splitlines() if not _BAR.match(line)], 0, False
     for part in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE):
-        wanted = part.splitlines()
-        places = range(at, len(lines) - len(wanted) + 1) if is_free else [at]
-        found = [k for k in places if all(map(_alike, wanted, lines[k:]))]
-        assert found and found[0] + len(wanted) <= len(lines), f"{where}\n{part}is shown, and printed was\n{output}"
+        wanted = [_masked(line) for line in part.splitlines()]
+        places = range(at, len(lines) + 1) if is_free else [at]
+        found = [k for k in places if lines[k : k + len(wanted)] == wanted]
+        assert found, f"{where}\n{part}is shown, and printed was\n{output}"
         at, is_free = found[0] + len(wanted), True
     assert at == len(lines) or shown.endswith("...\n"), f"{where}: not shown is\n" + "\n".join(lines[at:])
 
 
-def _alike(line: str, printed: str) -> bool:
-    if _shape(line) != _shape(printed):
-        return False
-    ours, theirs = _numbers(line), _numbers(printed)
-    return len(ours) == len(theirs) and bool(np.allclose(ours, theirs, rtol=0.05))
-
-
-def _shape(line: str) -> str:
-    """A line without its numbers, which depend on the machine in the last digits."""
-    return re.sub(r"\s+", " ", re.sub(r"-?\d[\d,.]*(e-?\d+)?", "#", line)).strip()
-
-
-def _numbers(line: str) -> list[float]:
-    """The numbers of a line but for the version; none where it tells the speed."""
-    found = re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?![\w.]*\w)", line)
-    return [] if "rows/s" in line else [float(each.replace(",", "")) for each in found]
+def _masked(line: str) -> str:
+    return _OF_THE_MACHINE.sub("#", line.rstrip())

@@ -735,8 +735,8 @@ def all_weights(n: int) -> Array:
 
 
 def polynomial_weights(n: int, power: float) -> Array:
-    """omega of ``weighted``: t^power."""
-    return np.arange(1, n + 1, dtype=float) ** power
+    """omega of ``weighted``: (t + 1)^power."""
+    return np.arange(2, n + 2, dtype=float) ** power
 
 
 def before_suffix(alpha: float, T: int) -> int:
@@ -798,7 +798,7 @@ def average(trace: Trace) -> Model:
 
 
 def weighted(trace: Trace, power: float) -> Model:
-    """The mean with weights t^power."""
+    """The mean with weights (t + 1)^power."""
     return mean_iterate(trace, polynomial_weights(len(trace.c), power))
 
 

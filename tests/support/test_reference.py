@@ -489,7 +489,7 @@ def test_averages_by_hand():
     trace = counting_trace(4)
     assert ref.last(trace).w.tolist() == [5.0, 1.0] and ref.last(trace).b == -5.0
     assert ref.average(trace).w.tolist() == [2.5, 1.0] and ref.average(trace).b == -2.5
-    assert ref.weighted(trace, 1).w[0] == 3.0 and ref.weighted(trace, 3).w[0] == pytest.approx(354 / 100)
+    assert ref.weighted(trace, 1).w[0] == 40 / 14 and ref.weighted(trace, 3).w[0] == pytest.approx(754 / 224)
     assert ref.suffix(trace, 0.5, 4).w[0] == 3.5 and ref.suffix(trace, 0.3, 4).w[0] == 3.5
     assert ref.suffix(trace, 0.25, 4).w[0] == 4.0 and ref.suffix(trace, 1.0, 4).w[0] == 2.5
     assert ref.suffix(trace, 0.5, 7).w[0] == 4.0  # T = 7: the window is 4..7

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
+from support import LONG
 from support.strategies import chunks, penalties, streams, vanishing
 
 QUIET = settings(
@@ -92,3 +93,8 @@ def test_vanishing():
     stream = vanishing(gap=1000)
     assert not stream.X[50:-50, 1:].any() and stream.X[:50, 1:].any() and stream.X[-50:, 1:].any()
     assert stream.X[50:-50, 0].any() and len(stream.X) == 1100
+
+
+def test_examples_are_the_same_in_every_run_unless_new_ones_are_asked_for(pytestconfig):
+    asked = pytestconfig.getoption("--hypothesis-profile") or ("new" if LONG else "fixed")
+    assert settings().derandomize == (asked == "fixed") and settings().database is None

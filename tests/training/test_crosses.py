@@ -329,9 +329,9 @@ def test_several_classes_and_calibrated_probabilities(frame):
 
 def test_intervals_and_plots_name_crosses(trained, frame):
     model = copy.deepcopy(trained.estimator)
-    table = model.intervals(0.9, also=["a=w*b=z"])
+    table = model.intervals(0.9, also=["a=v*b=x"])
     found = {name: (low, high) for name, low, high in zip(table["feature"], table["low"], table["high"], strict=True)}
-    assert found["a=u*b=y"][0] < 3.0 < found["a=u*b=y"][1] and found["a=w*b=z"][0] < 0.0 < found["a=w*b=z"][1]
+    assert found["a=u*b=y"][0] < 3.0 < found["a=u*b=y"][1] and found["a=v*b=x"][0] < 0.0 < found["a=v*b=x"][1]
     assert model.coef_.shape == (len(model.feature_names_),) and model.n_features_in_ == 8
 
 

@@ -240,7 +240,7 @@ def test_a_file_without_sizes_has_no_smaller_models(tmp_path):
 def test_the_chosen_model_is_marked_in_the_table_and_in_the_picture(tmp_path):
     wide = np.random.default_rng(0).standard_normal((900, 40))
     y = wide[:, :6].sum(1) + np.random.default_rng(1).standard_normal(900)
-    for budget in (None, 4):
+    for budget in (None, 4, 1):  # with 1 there is no other model
         model = SparseRegressor(budget=budget, random_state=0).fit(wide, y)
         content = model_files.read(save(model, tmp_path / "m"))
         sizes = inspection.description(content)["sizes"]

@@ -23,7 +23,7 @@ def test_the_page_of_a_model_begins_with_a_sentence_and_escapes_names(tmp_path):
     extra = {"training": {"test": {"rows": 100, "error": 0.0312}, "features": 4, "table": []}}
     path = save(model, tmp_path / "m", extra=extra)
     page = inspection.write_page(tmp_path / "m.html", model_files.read(path), 10).read_text()
-    assert "<h1>2 of 4 features predict yes with 3.1% error on test rows</h1>" in page
+    assert "<h1>2 of 4 features predict yes with 3.1% error on 100 test rows</h1>" in page
     assert "<script" not in page and "&lt;script&gt;alert(1)" in page
     assert page.index("<svg") < page.index("<table")
     assert 'name="viewport"' in page and "prefers-color-scheme: dark" in page
@@ -35,7 +35,9 @@ def test_a_headline_counts_the_features_of_the_training():
     assert inspection.headline(found) == "3 of 5 features predict the target"
     found["training"] = {"features": 1369, "progressive": {"loss": 1.0, "rmse": 0.5}}
     expected = "3 of 1,369 features predict the target with a root mean squared error of 0.5"
-    assert inspection.headline(found) == f"{expected} on rows before they were learned"
+    assert (
+        inspection.headline(found) == f"{expected} on rows judged before they were learned, by the learner on its way"
+    )
     found |= {"task": "classification", "intercept": dict.fromkeys("abc", 0.0), "training": {}}
     assert inspection.headline(found) == "3 of 5 features predict 3 classes"
 

@@ -100,7 +100,9 @@ def test_killed_and_resumed(file, tmp_path, few_names, settings):
     checkpoints, ends, resume = Checkpoints(tmp_path / "words.checkpoint", rows=700), 0, False
     while True:
         try:
-            parts = train(file, checkpoints=checkpoints, resume=resume, stop=Stopping(9), **options)
+            parts = train(
+                file, checkpoints=checkpoints, resume=resume, stop=Stopping(9 + 5 * ends), **options
+            )  # a choice that is cut off begins anew
             break
         except StoppedError:
             ends, resume = ends + 1, True

@@ -10,6 +10,7 @@ import numpy as np
 from ..util.progress import step
 from .learner import Figures, Learner, by_group, judged_models
 from .problem import Task
+from .scale import AS_IT_IS, Scale
 from .splits import Split, first_splits
 
 STEP = 10.0**0.5
@@ -43,24 +44,28 @@ EMPTY = Candidate(1.0, 0, False)
 class Judged(NamedTuple):
     """The losses of candidates on held-out rows (candidates, rows), the features that they use, and the grid.
 
-    If rows are in groups, there is one loss for each group in place of its rows.
+    If rows are in groups, there is one loss for each group in place of its rows.  Losses are those of targets as they
+    are.
     """
 
     candidates: list[Candidate]
     losses: np.ndarray
     features: np.ndarray
     lam_max: float
-    """The smallest strength of pure L1 that selects nothing."""
+    """The smallest strength of pure L1 that selects nothing, in units of the scale."""
     learned_rows: int
     """The number of rows that a candidate has learned."""
     at_edge: bool
     """Whether the loss still fell at the smallest strength."""
     judged_rows: int
     """The number of held-out rows."""
+    scale: Scale = AS_IT_IS
+    """The scale of the targets, in which mixtures are meant."""
 
-    def strength(self, candidate: Candidate) -> float:
-        """Return lam of a candidate."""
-        return self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
+    def strength(self, candidate: Candidate) -> tuple[float, float]:
+        """Return the strength and the mixture of a candidate, for targets as they are."""
+        lam = self.lam_max / candidate.l1_ratio * STEP**-candidate.depth
+        return self.scale.strength_outside(lam, candidate.l1_ratio)
 
 
 def judge(
@@ -83,7 +88,7 @@ def judge(
     lam_max = learners[0].strength_of_nothing()
     board = _Board([split.judged for split in splits], groups)
     for learner in learners:
-        board.add(EMPTY, learner.figures())
+        board.add(EMPTY, learner.nothing())
     at_edge, first = False, 1
     for k, l1_ratio in enumerate(mixtures):
         if k:
@@ -103,12 +108,13 @@ def judge(
     found = {key: board.figures[key] for key in board.complete()}
     return Judged(
         list(found),
-        np.array([board.losses(key) for key in found]),
+        board.as_given(task, models),
         np.array([np.mean([size for _, size in each]) for each in found.values()]),
         lam_max,
         len(splits[0].learned),
         at_edge,
         sum(len(split.judged) for split in splits[: len(found[EMPTY])]),
+        task.scale,
     )
 
 
@@ -130,6 +136,14 @@ class _Board:
         return by_group(
             np.concatenate([losses for losses, _ in each]), None if self._groups is None else self._groups[rows]
         )
+
+    def as_given(self, task: Task, models: np.ndarray) -> np.ndarray:
+        """Return the losses of the complete candidates for targets as they are, (candidates, rows or groups)."""
+        complete = self.complete()
+        rows = np.concatenate(self._judged[: len(self.figures[EMPTY])])
+        each = (np.concatenate([losses for losses, _ in self.figures[key]]) for key in complete)
+        groups = None if self._groups is None else self._groups[rows]
+        return np.array([by_group(task.as_given(losses, rows, models), groups) for losses in each])
 
     def is_worse(self, candidate: Candidate, other: Candidate) -> bool:
         """Return whether a candidate is clearly worse than another one that was judged on the same rows."""
@@ -205,7 +219,7 @@ def _go_down(
 
 def _judge_on(learner: Learner, lam_max: float, candidates: list[Candidate], board: _Board) -> None:
     """Judge some candidates on a further split."""
-    board.add(EMPTY, learner.figures())
+    board.add(EMPTY, learner.nothing())
     for l1_ratio in dict.fromkeys(each.l1_ratio for each in candidates):
         learner.start()
         wanted = [each.depth for each in candidates if each.l1_ratio == l1_ratio]

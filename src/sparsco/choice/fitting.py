@@ -11,6 +11,7 @@ from ..solver.elastic_net import FINE, ROUGH, ElasticNetSolver, solver_of
 from ..util.progress import step
 from .candidates import SHARE_OF_RIDGE
 from .problem import Task
+from .scale import Scale
 
 _CYCLES = 20
 _SETTLED = 1e-3
@@ -18,7 +19,7 @@ _SETTLED = 1e-3
 
 
 class Strength(NamedTuple):
-    """A strength, a mixture, and whether the selected features are learned again."""
+    """A strength and a mixture for targets as they are, and whether the selected features are learned again."""
 
     lam: float
     l1_ratio: float
@@ -33,15 +34,16 @@ class Fit(NamedTuple):
     b: np.ndarray
 
     @classmethod
-    def of(cls, fits: list[tuple[np.ndarray, float]], columns: np.ndarray) -> Fit:
-        """Return the models with these weights, each in the same columns, and intercepts."""
+    def of(cls, fits: list[tuple[np.ndarray, float]], columns: np.ndarray, scale: Scale) -> Fit:
+        """Return the models with these weights, all in the same columns, and intercepts, for targets as they are."""
         used = np.flatnonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits]))
-        return cls(columns[used], np.stack([w[used] for w, _ in fits], axis=1), np.array([b for _, b in fits]))
+        w, b = np.stack([w[used] for w, _ in fits], axis=1), np.array([b for _, b in fits])
+        return cls(columns[used], *scale.outside(w, b))
 
 
 def fit(task: Task, strength: Strength) -> Fit:
     """Return the models of a strength; a function of the task and the strength alone."""
-    rows = np.arange(task.n)
+    rows, strength = np.arange(task.n), Strength(*task.scale.strength_inside(*strength[:2]), strength.relaxed)
     X, columns = task.by_column(rows)
     order = task.order().tolist()  # a solver may keep a Gram matrix: classes come in an order of the rows alone
     solver = solver_of(X, task.examples(rows, order[0]), task.units[columns], task.intercept)
@@ -55,7 +57,7 @@ def fit(task: Task, strength: Strength) -> Fit:
     fits = [found[q] for q in range(task.m)]
     if task.couples and task.m > 1:
         fits = _softmax(task, solver, strength, fits)
-    return Fit.of(fits, columns)
+    return Fit.of(fits, columns, task.scale)
 
 
 def fit_nothing(task: Task) -> Fit:
@@ -63,11 +65,11 @@ def fit_nothing(task: Task) -> Fit:
     rows = np.arange(task.n)
     X, columns = task.by_column(rows)
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
-    fits = [(solver.w, solver.b)]
+    fits = [(solver.w, task.constant(rows, 0, solver.b))]
     for q in range(1, task.m):
         solver.take(task.examples(rows, q))
-        fits.append((solver.w, solver.b))
-    return Fit.of(fits, columns)
+        fits.append((solver.w, task.constant(rows, q, solver.b)))
+    return Fit.of(fits, columns, task.scale)
 
 
 def _solved(solver: ElasticNetSolver, strength: Strength) -> tuple[np.ndarray, float]:

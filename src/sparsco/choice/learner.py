@@ -46,6 +46,10 @@ class Learner:
         make = quickest(X, task.smooth_loss)
         self.solvers = [make(X, task.examples(split.learned, q), units, task.intercept) for q in models]
         self.held = some_by_column(task.indptr, task.indices, task.data, split.judged, columns, task.d)
+        self.constants = [
+            task.constant(split.learned, q, solver.b) for q, solver in zip(models, self.solvers, strict=True)
+        ]
+        """The intercepts of the models without features."""
         self.judged = [(task.targets[split.judged, q], task.weights[split.judged, q]) for q in models]
 
     def strength_of_nothing(self) -> float:
@@ -66,6 +70,12 @@ class Learner:
         """Return the losses and the number of features of the present solutions."""
         fits = [(solver.w, solver.b) for solver in self.solvers]
         return self.losses(fits), int(np.count_nonzero(np.logical_or.reduce([w != 0.0 for w, _ in fits])))
+
+    def nothing(self) -> Figures:
+        """Return the losses of the models without features."""
+        return self.losses(
+            [(np.zeros_like(each.w), b) for each, b in zip(self.solvers, self.constants, strict=True)]
+        ), 0
 
     def can_relax(self) -> bool:
         """Return whether the selected features are few enough for the rows to be learned again without a penalty."""

@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..losses import Logistic, value
+from ..losses import Logistic
 from ..offsets import numbers_of
+from ..problem.pilot import best_intercept
 from ..solver.columns import ByColumn, some_by_column
 from ..solver.elastic_net import Examples
 from ..solver.smoothing import smooth
 from ..solver.units import column_sums, units_of
+from .scale import AS_IT_IS, Scale
 
 
 class Task(NamedTuple):
-    """Rows in memory with the targets and weights of every model, (n, m); columns without entries are left out."""
+    """Rows in memory with the targets and weights of every model, (n, m); columns without entries are left out.
+
+    Targets, and the constants of losses, are in units of the scale.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -32,6 +37,7 @@ class Task(NamedTuple):
     intercept: bool
     couples: bool = False
     """Whether the models are classes of one softmax; each is judged as a logistic loss against the rest."""
+    scale: Scale = AS_IT_IS
 
     @property
     def n(self) -> int:
@@ -82,6 +88,15 @@ class Task(NamedTuple):
         targets, weights = (np.ascontiguousarray(each[rows, model]) for each in (self.targets, self.weights))
         return Examples(targets, weights, self.smooth_loss)
 
+    def constant(self, rows: np.ndarray, model: int, b: float) -> float:
+        """Return the best intercept of a model without features for some rows; b is that of the smooth loss.
+
+        Labels have b: where one class is rare, the best constant has hardly more hinge loss than good margins.
+        """
+        if self.loss.curved or self.loss.classifies or not self.intercept:
+            return b
+        return best_intercept(self.loss, self.targets[rows, model], self.weights[rows, model])
+
     def strata(self) -> list[np.ndarray]:
         """Return the labels by which rows are dealt into folds; none for numbers."""
         if not self.loss.classifies:
@@ -95,9 +110,10 @@ class Task(NamedTuple):
         """Return the models in the order of their first examples, which does not depend on how classes are numbered."""
         return np.argsort(numbers_of(self.targets).argmax(0), kind="stable")
 
-    def losses(self, rows: np.ndarray, model: int, p: np.ndarray) -> np.ndarray:
-        """Return weight times loss of some rows at margins p."""
-        return self.weights[rows, model] * value(self.loss, p, self.targets[rows, model])
+    def as_given(self, losses: np.ndarray, rows: np.ndarray, models: np.ndarray) -> np.ndarray:
+        """Return losses of some rows, summed over some models, for targets as they are."""
+        targets, weights = self.targets[rows][:, models], self.weights[rows][:, models]
+        return losses * self.scale.of_losses + (weights * self.scale.terms(self.loss, targets, models)).sum(1)
 
 
 def entries_of(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -127,5 +143,7 @@ def task_of(
     loss, couples = problem.loss, problem.loss.couples
     if couples:
         loss, targets = Logistic(), np.where(targets > 0.0, 1.0, -1.0)
+    scale = Scale.of(loss, targets, weights, problem.intercept)
+    loss, targets = loss.in_units_of(scale.unit), scale.inside(targets)
     csr, losses = (rows.indptr, place[rows.indices], rows.data), (loss, smooth(loss))
-    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples), columns
+    return Task(*csr, targets, weights, rows.numbers, units, *losses, problem.intercept, couples, scale), columns

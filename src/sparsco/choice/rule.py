@@ -21,7 +21,7 @@ def choose(judged: Judged, rule: str) -> Candidate:
     with at least 99% of its gain over the model without features.  "1-se": the fewest features within one standard
     error.  Errors are those of the difference between the losses of two candidates on the same rows.  The model without
     features is chosen if its loss is within one standard error of the least; if there are few rows, only if it is the
-    least.
+    least.  No model with a larger loss than its is chosen.
     """
     means = judged.losses.mean(1)
     best = int(means.argmin())
@@ -30,7 +30,8 @@ def choose(judged: Judged, rule: str) -> Candidate:
     errors = (judged.losses - judged.losses[best]).std(1) / np.sqrt(judged.losses.shape[1])
     empty = judged.candidates.index(EMPTY)
     slack = errors if rule == "1-se" else np.minimum(ERRORS * errors, SHARE * (means[empty] - means[best]))
-    allowed = [k for k in np.flatnonzero(means <= means[best] + slack) if judged.candidates[k] != EMPTY]
+    most = np.minimum(means[best] + slack, means[empty])
+    allowed = [k for k in np.flatnonzero(means <= most) if judged.candidates[k] != EMPTY]
     if judged.learned_rows >= FEW_ROWS and means[empty] <= means[best] + errors[empty]:
         return EMPTY
     return judged.candidates[min(allowed, key=lambda k: (judged.features[k], means[k]))]

@@ -99,9 +99,11 @@ def judge_sizes(
         for learner in learners:
             learner.start()
     rows = np.concatenate([split.judged for split in splits])
-    own_groups = None if groups is None else groups[rows]
+    own_groups, models = None if groups is None else groups[rows], judged_models(task, seed)
     return {
-        size: by_group(np.concatenate(each), own_groups) for size, each in found.items() if len(each) == len(splits)
+        size: by_group(task.as_given(np.concatenate(each), rows, models), own_groups)
+        for size, each in found.items()
+        if len(each) == len(splits)
     }
 
 
@@ -119,6 +121,6 @@ def fit_sizes(task: Task, sizes: Sequence[int], mixtures: Sequence[float]) -> It
                 solver.solve(lam, l1_ratio, ROUGH)
             for size, fits in sized(solvers, lam, l1_ratio, wanted):
                 step(f"solving models of given sizes: {size} features")
-                yield size, Fit.of(fits, columns)
+                yield size, Fit.of(fits, columns, task.scale)
         for solver in solvers:
             solver.restart()

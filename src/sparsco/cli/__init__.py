@@ -8,7 +8,6 @@ killed); 130 interrupted; 143 terminated.  Results go to stdout, progress and er
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import gc
 import io
@@ -24,6 +23,7 @@ from .. import __version__
 from ..util.notices import in_shell
 from . import bench, compare, convert, datasets, evaluate, export, inspect, path, predict, reproduce, train
 from .options import BAD_FILE, BAD_INPUT, FAILED, FINE, INTERRUPTED, TERMINATED
+from .standard_streams import open_standard_streams
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,12 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Greek letters
     parser = _parser()
-    parsed = parser.parse_args(arguments)
-    if "run" not in parsed:
-        parser.print_help()
-        return BAD_INPUT
     try:
-        code = parsed.run(parsed)
+        try:
+            parsed = parser.parse_args(arguments)
+        except SystemExit:
+            sys.stdout.flush()  # the help
+            raise
+        if "run" not in parsed:
+            parser.print_help()
+        code = parsed.run(parsed) if "run" in parsed else BAD_INPUT
         sys.stdout.flush()
         return code
     except BaseException as error:
@@ -52,14 +55,13 @@ def _code_of(error: BaseException) -> int:
         number = _asked[-1] if _asked else signal.SIGINT
         return _complain(str(error) or ("interrupted" if number == signal.SIGINT else "terminated"), 128 + number)
     if isinstance(error, BrokenPipeError):  # the reader of our output has ended, e.g. `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     if isinstance(error, FileNotFoundError) and error.filename:
         return _complain(f"there is no file {error.filename}.", BAD_INPUT)
     if isinstance(error, ValueError | FileNotFoundError):
         return _complain(str(error), BAD_INPUT)
     if isinstance(error, OSError):
-        is_output = error.errno in (errno.ENOSPC, errno.EFBIG)  # writers of files name them
+        is_output = error.errno in (errno.ENOSPC, errno.EFBIG, errno.EBADF)  # writers and readers of files name them
         where = f"{error.filename or 'standard output'}: " if error.filename or is_output else ""
         return _complain(f"{where}{error.strerror or error}", BAD_FILE)
     if isinstance(error, ArithmeticError | MemoryError | RuntimeError):
@@ -74,6 +76,7 @@ def run() -> None:
     and again at the end, would take a fifth of the time.
     """
     gc.set_threshold(200_000)
+    open_standard_streams()
     warnings.showwarning, sys.unraisablehook = _warn, _end_again
     try:
         _handle(_end)
@@ -83,9 +86,10 @@ def run() -> None:
         code = stop.code if isinstance(stop.code, int) else FINE if stop.code is None else BAD_INPUT
     except KeyboardInterrupt as stop:
         code = _code_of(stop)
-    with contextlib.suppress(OSError):
+    try:
         sys.stdout.flush()
-        sys.stderr.flush()
+    except OSError:  # was reported; Python tries again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if code in (FAILED, INTERRUPTED, TERMINATED):
         others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
         for thread in others:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..util.atomic_files import real
 from .options import FINE, check_writable, command, positive, to_json
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _bench(given: argparse.Namespace) -> int:
     files = [file for file in (given.json, given.markdown, given.report) if file not in (None, "-")]
     for file in files:
         check_writable(Path(file), *(given.source or []))
-    if len({Path(file).resolve() for file in files}) < len(files):
+    if len({real(file) for file in files}) < len(files):
         raise ValueError("--json, --markdown and --report must be different files.")
     _check_measuring(given)
 

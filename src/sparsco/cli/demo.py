@@ -7,6 +7,7 @@ that were selected, the error against the number of words, how selections hold u
 from __future__ import annotations
 
 import argparse
+import operator
 import sys
 import time
 import warnings
@@ -17,6 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
 from .. import metrics
 from ..bench.solvers import l1_logistic
@@ -57,6 +59,7 @@ class Result(NamedTuple):
     agreement: float
     """The words that two halves of the messages both select, over those that at least one of them selects."""
     seconds: float
+    """The CPU time of a fit: that of the clock depends on what else the machine does."""
     model: Any
 
 
@@ -85,7 +88,8 @@ def data() -> Data:
 
 
 def weights(model: Any) -> np.ndarray:
-    """Return the weights of any of the contenders."""
+    """Return the weights of any of the contenders, or of the last step of a pipeline."""
+    model = model[-1] if isinstance(model, Pipeline) else model
     return model.best_estimator_.coef_ if isinstance(model, GridSearchCV) else model.coef_
 
 
@@ -94,9 +98,9 @@ def measure(contender: Contender, given: Data) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         contender.make(SEED).fit(given.X[:200], given.y[:200])  # what happens once: imports, compiled code
-        start = time.perf_counter()
+        start = time.process_time()
         model = contender.make(SEED).fit(given.X, given.y)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         rng, chosen = np.random.default_rng(SEED), []
         for seed in range(SAMPLES):
             rows = rng.permutation(len(given.y))[: len(given.y) // 2]
@@ -113,7 +117,7 @@ def cells(result: Result) -> list[str]:
     shares = (
         f"{100 * result.error:.1f}%",
         f"{result.selected:,}",
-        f"{100 * result.agreement:.0f}%" if result.name != EVERY_WORD else "–",
+        f"{100 * result.agreement:.0f}%" if EVERY_WORD not in result.name else "–",
     )
     return [result.name, *shares, f"{result.seconds:.2f}"]
 
@@ -139,13 +143,30 @@ def draw_sizes(results: Sequence[Result], given: Data, axes: Any) -> None:
     errors = [100.0 * float(np.mean(model.predict(given.X_test) != given.y_test)) for model in smaller]
     label = "smaller models of the same fit"
     axes.plot([model.n_selected_ for model in smaller], errors, ".-", color=FOR, label=label)
-    for result, marker in zip(results, "*s^o", strict=False):
+    for result, marker in zip(results, "*s^oDvX", strict=False):
         style = {"color": FOR, "markersize": 13} if result.name == OURS else {"color": OTHERS}
         axes.plot(result.selected, 100.0 * result.error, marker, linestyle="", label=result.name, **style)
     axes.set(xlabel="words in the model", ylabel="wrong labels of new messages (%)", ylim=(0.0, None))
     scale_of_counts(axes.xaxis)
     axes.legend()
     axes.grid(alpha=0.3)
+
+
+def comparison(results: Sequence[Result]) -> str:
+    """Return what the table says of sparse models, and which of them are ahead of ours in all columns."""
+    ours = next(result for result in results if result.name == OURS)
+    others = [result for result in results if result.name not in (OURS, EVERY_WORD)]
+    sizes = [f"{each.name} keeps {each.selected:,} words with {100 * each.error:.1f}% error" for each in others]
+    ahead = [each for each in others if all(map(operator.lt, _costs(each), _costs(ours)))]
+    sentences = [
+        f"{'; '.join(sizes)}; ours keeps {ours.selected:,} with {100 * ours.error:.1f}%.",
+        *(f"{each.name} is ahead of ours in all columns." for each in ahead),
+    ]
+    return " ".join(sentences)
+
+
+def _costs(result: Result) -> tuple[float, ...]:
+    return result.error, result.selected, -result.agreement, result.seconds
 
 
 @html.with_plots
@@ -166,25 +187,20 @@ def plots(results: Sequence[Result], given: Data) -> list[str]:
 
 def story(results: Sequence[Result], given: Data) -> list[str]:
     """Return the page: the task, the picture, the table, how to do the same."""
-    ours, *others = results
-    sparse = min((each for each in others if each.name.startswith("L1")), key=lambda each: each.error)
     return [
         html.text(
             f"{TRAIN:,} short messages were learned, each marked ham or spam. They have {len(given.words):,} different "
-            "words; most of them are names, which say nothing. Nothing was set by hand."
+            "words; most of them are names, which say nothing. Ours has no arguments."
         ),
         *plots(results, given),
         html.heading("Beside what you would use instead"),
         html.table(HEADER, map(cells, results)),
         html.text(
             f"Wrong: labels of {TEST:,} new messages. Agreement: two random halves of the messages are learned apart, "
-            "and this share of their selected words is common to both. Seconds: one fit, after a first small one, on "
-            "this machine."
+            "and this share of their selected words is common to both. Seconds: CPU time of one fit, after a first "
+            "small one."
         ),
-        html.text(
-            f"The best sparse model of scikit-learn here, {sparse.name}, keeps {sparse.selected:,} words with "
-            f"{100 * sparse.error:.1f}% error; ours keeps {ours.selected:,} with {100 * ours.error:.1f}%."
-        ),
+        html.text(comparison(results)),
         html.heading("Do the same with your messages"),
         html.code(
             "sparsco train messages.csv --target label --text message -m spam.model --html spam.html\n"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..util.atomic_files import LockedError
+from ..util.atomic_files import LockedError, real
 from .learning import estimator
 from .options import FINE, INTERRUPTED, TERMINATED, check_writable, crosses, reading, to_json
 from .train import checkpoints_of, default_name, stopping
@@ -98,7 +98,7 @@ def _check(given: argparse.Namespace) -> None:
     for name, why in _REFUSED.items():
         if getattr(given, name) not in (None, False):
             raise ValueError(f"--{name.replace('_', '-')} cannot be combined with --follow: {why}; leave it out.")
-    if given.update and (not given.model or Path(given.model).resolve() == Path(given.update).resolve()):
+    if given.update and (not given.model or real(given.model) == real(given.update)):
         raise ValueError("--follow writes its model again and again: name another file than that of --update (-m).")
     if given.publish_every == (None, None):
         raise ValueError("--publish-every 0 would publish nothing: give rows or a time.")

@@ -47,13 +47,14 @@ def run(given: argparse.Namespace) -> int:
     content = model_files.read(given.model)
     if given.size:
         content = model_files.at_size(content, given.size)
+    if given.output and not given.size:
+        raise ValueError("-o writes a smaller model: add --size K, its largest number of features.")
+    for output in (given.output, given.html):
+        if output:
+            check_writable(Path(output), given.model)
     if given.output:
-        if not given.size:
-            raise ValueError("-o writes a smaller model: add --size K, its largest number of features.")
-        check_writable(Path(given.output), given.model)
         print(f"model: {model_files.write(given.output, content)}", file=sys.stderr)
     if given.html:
-        check_writable(Path(given.html), given.model)
         print(f"report: {inspection.write_page(given.html, content, max(given.top, PAGE_FEATURES))}", file=sys.stderr)
     if given.json:
         print(to_json(inspection.description(content)))

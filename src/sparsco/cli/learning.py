@@ -103,7 +103,8 @@ def _add_choice(group: Any) -> None:
         "--choose",
         dest="rule",
         choices=("balanced", "min", "1-se"),
-        help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewer features)",
+        help="the rule that chooses the strength: balanced (default), min (least loss) or 1-se (fewest features "
+        "within a standard error; often the same model)",
     )
     group.add_argument(
         "--cv",
@@ -136,7 +137,7 @@ def _add_choice(group: Any) -> None:
         type=float,
         nargs=2,
         metavar=("EPS", "DELTA"),
-        help="keep the fewest features that lose at most EPS with probability 1 - DELTA",
+        help="keep the features of so many random draws that these add at most EPS * DELTA to the loss on average",
     )
     _add_bounds(group)
 

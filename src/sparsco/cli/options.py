@@ -9,11 +9,10 @@ import glob
 import inspect
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
-from ..util.atomic_files import check_place
+from ..util.atomic_files import check_place, real, try_place
 
 PAGE_FEATURES = 200
 """The number of features on the page of a model."""
@@ -33,7 +32,7 @@ def command(commands: argparse._SubParsersAction, name: str, what: str, example:
 
 def check_outputs(cells: str | None, report: str | None) -> None:
     """Raise an error for files that cannot be written, before anything is run."""
-    paths = [Path(path).resolve() for path in (cells, report) if path not in (None, "-")]
+    paths = [real(path) for path in (cells, report) if path not in (None, "-")]
     if "" in (cells, report) or report == "-":
         raise ValueError("--json and --report need a file name: only --json may be - (stdout).")
     if len(set(paths)) < len(paths):
@@ -44,15 +43,17 @@ def check_outputs(cells: str | None, report: str | None) -> None:
 
 def check_writable(path: Path, *inputs: str) -> None:
     """Raise an error for a path that cannot be written, that is no file, or that is one of the inputs."""
-    path = path.resolve()
+    path = real(path)
     check_place(path)
-    read = {Path(each).resolve() for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
+    read = {real(each) for name in inputs for each in (name, *glob.glob(name)) if name != "-"}
     if path in read:
         raise ValueError(f"{path} is an input and would be overwritten: name another file for the result.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}: create it first.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(13, "this folder cannot be written to", str(path.parent))
+    try:
+        try_place(path)
+    except PermissionError:
+        raise PermissionError(13, "this folder cannot be written to", str(path.parent)) from None
 
 
 def source_of(data: list[str]) -> Any:

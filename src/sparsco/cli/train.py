@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..util.atomic_files import real
 from .learning import add_learning, estimator
 from .options import (
     FINE,
@@ -147,6 +148,7 @@ def _add_following(to: argparse.ArgumentParser) -> None:
 
 def _train(given: argparse.Namespace) -> int:
     from ..streams import open_stream
+    from ..training.checkpoints import going_on_from
     from ..training.train import train
     from ..util.progress import Live
 
@@ -163,7 +165,7 @@ def _train(given: argparse.Namespace) -> int:
     reader, names, named, settings = reading(given), None, None, dict[str, Any]()
     if given.update:
         model, reader, names, named = to_update(given, reader)
-        given.save_state |= path.resolve() == Path(given.update).resolve()  # the model can still be updated afterwards
+        given.save_state |= real(path) == real(given.update)  # the model can still be updated afterwards
     else:
         model, settings = estimator(given)
     if ((given.passes or 1) > 1 or given.polish) and not given.no_cache and source != "-":
@@ -183,22 +185,23 @@ def _train(given: argparse.Namespace) -> int:
     def learn(stop: Callable[[], bool]) -> Any:
         if given.dask is not None:
             return _on_dask(given, model, settings, reader, kept, stop)
-        return train(
-            source,
-            model,
-            passes=given.passes or 1,
-            shuffle=not given.no_shuffle,
-            reader=reader,
-            names=names,
-            classes=given.classes,
-            settings=settings,
-            resume=given.resume,
-            live=live,
-            checkpoints=kept,
-            stop=stop,
-            named=named,
-            **crosses(given),
-        )
+        with going_on_from(given.update, "--update"):
+            return train(
+                source,
+                model,
+                passes=given.passes or 1,
+                shuffle=not given.no_shuffle,
+                reader=reader,
+                names=names,
+                classes=given.classes,
+                settings=settings,
+                resume=given.resume,
+                live=live,
+                checkpoints=kept,
+                stop=stop,
+                named=named,
+                **crosses(given),
+            )
 
     trained, code = _until_stopped(learn, checkpoints, live, awaits_input="-" in given.data)
     return code if trained is None else _finished(given, trained, reader, path, checkpoints.remove)
@@ -312,6 +315,8 @@ def _finished(
     warning = _add_intervals(given, trained.model)
     describe(trained.model, trained.stream)
     outcome = summary(trained)
+    if (figures := scoring.held_out(trained.model)) is not None:
+        outcome["held_out"] = figures
     outcome["warnings"] += warning
     extra: dict[str, Any] = {"reader": reader_of(trained.stream, reader), "training": outcome}
     if given.save_state:

@@ -111,14 +111,14 @@ def _warn_of_recent_features(run: Any, w: np.ndarray) -> None:
         )
 
 
-@part(Conversion, power="iterate t counts t^power; 0: all alike")
+@part(Conversion, power="iterate t counts (t + 1)^power; 0: all alike")
 class Average(NamedTuple):
-    """The average of all iterates, weighted by t^power.
+    """The average of all iterates, weighted by (t + 1)^power.
 
     Parameters
     ----------
     power : float
-        Iterate t has the weight t^power.  0 gives the uniform average.
+        Iterate t has the weight (t + 1)^power.  0 gives the uniform average.
     """
 
     power: float = 0.0
@@ -140,7 +140,7 @@ class Average(NamedTuple):
         run.open_window()
 
     def omega_of(self, run: Any, t: int, n: int) -> np.ndarray:
-        return np.arange(t + 1.0, t + n + 1.0) ** self.power
+        return np.arange(t + 2.0, t + n + 2.0) ** self.power
 
     def finish(self, run: Any) -> Answer:
         means = run.means()

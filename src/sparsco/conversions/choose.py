@@ -7,7 +7,7 @@ the sample.  While the sample holds the whole stream, that is the model of all r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from ..choice.candidates import DEEPEST, EMPTY, Candidate, Judged, judge
 from ..choice.fitting import Fit, Strength, fit, fit_nothing
-from ..choice.out_of_fold import out_of_fold
+from ..choice.out_of_fold import ENOUGH_OF_CLASS, ENOUGH_ROWS, out_of_fold
 from ..choice.problem import Task, task_of
 from ..choice.rule import RULES, choose, choose_size
 from ..choice.sizes import fit_sizes, judge_sizes, sizes_up_to
@@ -33,6 +33,9 @@ MORE_MIXTURES = ((2000, 0.05), (FEW_ROWS, 0.01))
 ROWS_IN_MEMORY = 4_000_000
 """The nonzeros of the sample; a stream that has no more is kept whole."""
 LARGEST_SIZE = 1000
+WORSE = "{}: on rows that were not learned its model was no better than a constant; {}."
+"""The warning for all choices; what was chosen, and what to do, are filled in."""
+MORE_FEATURES = "allow more features"
 
 
 class SizedModel(NamedTuple):
@@ -47,6 +50,14 @@ class SizedModel(NamedTuple):
     def arranged(self, arranged: Callable[[Any], Any]) -> SizedModel:
         """Return the model with its weights in another order of the models of a run."""
         return self._replace(coef=sp.csr_array(arranged(self.coef)), intercept=arranged(self.intercept))
+
+
+class LeftOut(NamedTuple):
+    """Rows that a model has not learned: margins of all models (rows, models), targets, and weights."""
+
+    p: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
 
 
 @part(
@@ -133,19 +144,33 @@ class Choose(NamedTuple):
         sampled = self.sampled(runs)
         return sampled.sized(self._sizes(sampled.task, runs[0].seed))
 
-    def unlearned(self, run: Any, sampled: Sampled, outcome: Outcome) -> tuple[np.ndarray, ...] | None:
-        """Return margins of all models, y and weights of rows of the sample, each at the model of other folds."""
+    def unlearned(self, run: Any, sampled: Sampled, outcome: Outcome) -> LeftOut | None:
+        """Return rows of the sample, each at the model of other folds, by which probabilities are calibrated."""
         if not self.calibrates or sampled.task.n < 2:
             return None
-        groups, given = self._groups_and_splits(sampled.task)
-        rows, p = out_of_fold(sampled.task, run.seed, self._learner(sampled.task.n, outcome), self.folds, groups, given)
-        sample = run.sample().R
-        return sampled.wide_margins(p), sample.y[rows], sample.weights[rows, 0]
+        enough = ENOUGH_ROWS, ENOUGH_OF_CLASS
+        return self._left_out(run, sampled, outcome.report, not len(outcome.found.columns), enough)
 
-    def _learner(self, n: int, outcome: Outcome) -> Callable[[Task], Fit]:
+    def left_out(self, runs: list[Any], report: Mapping[str, Any], is_empty: bool) -> LeftOut | None:
+        """Return the same of a choice with this report, by which its model is judged: of as many rows as judge it.
+
+        ``is_empty`` is True for a model without features.
+        """
+        sampled = self.sampled(runs)
+        return None if sampled.task.n < 2 else self._left_out(runs[0], sampled, report, is_empty, (JUDGED, 0))
+
+    def _left_out(
+        self, run: Any, sampled: Sampled, report: Mapping[str, Any], is_empty: bool, enough: tuple[int, int]
+    ) -> LeftOut:
+        groups, given = self._groups_and_splits(sampled.task)
+        learn = self._learner(sampled.task.n, report, is_empty)
+        rows, p = out_of_fold(sampled.task, run.seed, learn, self.folds, groups, given, enough)
+        sample = run.sample().R
+        return LeftOut(sampled.wide_margins(p), sample.y[rows], sample.weights[rows, 0])
+
+    def _learner(self, n: int, report: Mapping[str, Any], is_empty: bool) -> Callable[[Task], Fit]:
         """Return a function that learns the chosen model from other rows, of which there are fewer than n."""
-        report = outcome.report
-        if not len(outcome.found.columns):
+        if is_empty:
             return fit_nothing
         if report["alpha"] is None:
             size = int(report["size"])
@@ -210,20 +235,20 @@ class Choose(NamedTuple):
             assert self.given is not None
             return Outcome(fit(task, self.given), self._report(task, self.given, None, None), [], [])
         candidate = choose(judged, self.rule_of_losses)
-        strength = Strength(
-            judged.strength(candidate) * float(np.sqrt(judged.learned_rows / max(task.n, 1))),
-            candidate.l1_ratio,
-            candidate.relaxed,
-        )
+        lam, l1_ratio = judged.strength(candidate)
+        strength = Strength(lam * float(np.sqrt(judged.learned_rows / max(task.n, 1))), l1_ratio, candidate.relaxed)
         found = fit_nothing(task) if candidate == EMPTY else fit(task, strength)
         report, kept = self._report(task, strength, judged, candidate), None
+        warnings = _warnings(task, judged, candidate)
         if self.budget is not None and len(found.columns) > self.budget:
             kept = self._sizes(task, seed)
             size = choose_size(judged, {own: loss for own, loss, _, _ in kept}, self.budget)
             by_size = {own: each for own, _, _, each in kept}
             found = by_size[size] if size in by_size else fit_nothing(task)
+            if not size:
+                warnings.append(f"no feature was selected: {WORSE.format(f'budget={self.budget}', MORE_FEATURES)}")
             report |= {"alpha": None, "l1_ratio": None, "relaxed": True, "size": size}
-        return Outcome(found, report, kept, _warnings(task, judged, candidate))
+        return Outcome(found, report, kept, warnings)
 
     def _report(
         self, task: Task, strength: Strength, judged: Judged | None, candidate: Candidate | None
@@ -241,8 +266,9 @@ class Choose(NamedTuple):
         means, errors = judged.losses.mean(1), judged.losses.std(1) / np.sqrt(judged.losses.shape[1])
         report |= {"rule": self.rule, "held_out_rows": judged.judged_rows, "candidates": []}
         for k, each in enumerate(judged.candidates):
-            row = {"alpha": judged.strength(each), "l1_ratio": each.l1_ratio, "relaxed": each.relaxed}
-            row |= {"features": float(judged.features[k]), "loss": float(means[k]), "error": float(errors[k])}
+            row: dict[str, Any] = dict(zip(("alpha", "l1_ratio"), judged.strength(each), strict=True))
+            row |= {"relaxed": each.relaxed, "features": float(judged.features[k])}
+            row |= {"loss": float(means[k]), "error": float(errors[k])}
             report["candidates"].append(row | {"chosen": each == candidate})
         return report
 

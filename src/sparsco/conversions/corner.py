@@ -18,8 +18,9 @@ from ..util.blas import one_blas_thread
 from .reservoir import SampleRows
 
 _NEAR = 1e-3
-"""A row is near a kink if its margin is that near to it, as a share of the mean size of margins and kinks.  A weight
-that is smaller than this share of the largest counts as zero."""
+"""A row is near a kink if its margin is that near to it, as a share of the mean size of margins and kinks, which
+are taken from their mean if the loss is one of p - y.  A weight that is smaller than this share of the largest counts
+as zero."""
 _EXACT = 1e-6
 """A row is at its kink to rounding if it is nearer than this share of what is near."""
 _LEVEL = 1e-9
@@ -60,7 +61,8 @@ def corner(faces: Faces, v: np.ndarray) -> np.ndarray:
     array([0., 1.])
     """
     X, kinks = faces.X, faces.kinks
-    near = _NEAR * float(np.abs(X @ v).mean() + np.abs(kinks).mean())
+    centre = float(kinks.mean()) if faces.loss.shifts else 0.0
+    near = _NEAR * float(np.abs(X @ v - centre).mean() + np.abs(kinks - centre).mean())
     v = _snapped(faces, v, near)
     stay = np.zeros(len(X), bool)
     for _ in range(2 * len(v) + 1):
@@ -105,7 +107,8 @@ def _snapped(faces: Faces, v: np.ndarray, near: float) -> np.ndarray:
     X, kinks = faces.X, faces.kinks
     gaps = kinks - X @ v
     stay = np.abs(gaps).min(0) <= near
-    kept = (faces.pen == 0.0) | (np.abs(v) > _NEAR * np.abs(v).max(initial=0.0))
+    penalised = faces.pen > 0.0  # the intercept has the size of y, and says nothing of that of weights
+    kept = ~penalised | (np.abs(v) > _NEAR * np.abs(v[penalised]).max(initial=0.0))
     new = np.where(kept, v, 0.0)
     A = X[np.ix_(stay, kept)]
     missing = (kinks[np.abs(gaps).argmin(0), np.arange(len(stay))] - X @ new)[stay]

@@ -219,7 +219,8 @@ def _chosen(
     if objectives["constant"] == np.inf:  # w_bar itself has diverged, and the slope there is useless
         objectives["constant"] = objective(sample, loss, penalty, *models["constant"])
     name = min(objectives, key=objectives.__getitem__)
-    if name == "constant" and fit_intercept:
+    is_constant = name == "constant" or (not loss.curved and not models[name][0].any())  # of which many may be equal
+    if is_constant and fit_intercept:
         models[name] = models[name][0], best_intercept(loss, sample.R.targets, sample.R.weights)
     return Choice(*models[name], name, objectives)
 
@@ -475,17 +476,19 @@ def moved(loss: Any, width: float, y: np.ndarray, slopes: np.ndarray | None) -> 
 
 
 def _best(stages: list[_Stage]) -> _Stage:
-    """Return the stage with the fewest features among those whose objective is nearly the least."""
+    """Return the first stage with the fewest features among those whose objective is nearly the least."""
     least = min(stage.total for stage in stages)
     near = [stage for stage in stages if stage.total <= least + _SETTLED * abs(least)]
-    return min(near, key=lambda stage: (stage.features, stage.total))
+    few, low = min((stage.features, stage.total) for stage in near)
+    return next(
+        each for each in near if each.features == few and each.total <= low + 1e-9 * abs(low)
+    )  # not by rounding
 
 
 _FEW, _CELLS = 50, 400_000
 """The most features, and rows times features, of a model that is moved to a corner."""
 _TWIN, _SETTLED, _PATIENCE = Accuracy(1e-5, 30, 4, 0.1), 2e-5, 4
-"""The accuracy of a twin's optimum, the difference of objectives, as a share, that does not count, and the number of
-twins without a better model after which none follows."""
+"""A twin's accuracy, the share of an objective that does not count, and the twins that may follow the best one."""
 _MOST = 0.5
 _ONE_STEP, _SEVERAL_STEPS = Accuracy(1e-6, 1, 1, 1e-3), Accuracy(1e-10, 30, 6)
 

@@ -364,6 +364,28 @@ class Reservoir:
         starts = table.start[in_r]
         return column_sums(starts, starts + table.length[in_r], self._indices, self._data, d), len(in_r)
 
+    def check(self) -> None:
+        """Raise a ValueError for a reservoir of a file whose rows are not in its arrays."""
+        table, n = self._table, self._rows
+        kinds = (np.int64, np.uint64, np.uint64, np.int64, np.int64)
+        sizes_fit = all(len(column) == n and column.ndim == 1 + (k > 4) for k, column in enumerate(table))
+        types_fit = all(column.dtype == kind for column, kind in zip(table, kinds, strict=False))
+        types_fit &= self._indices.dtype == np.uint32 and self._data.dtype == table.weights.dtype == np.float64
+        lengths_fit = ((table.length >= 0) & (table.length <= self._used)).all()  # a sum of others could wrap around
+        inside = lengths_fit and ((table.start >= 0) & (table.start <= self._used - table.length)).all()
+        limits = (*self._keys, *self._limits)
+        is_whole = self._used == len(self._indices) == len(self._data) and all(type(x) is np.uint64 for x in limits)
+        is_whole &= 0 <= self.max_nonzeros < 1 << 28 and 0 <= self.max_guard < 1 << 28 and n <= self.rows_seen
+        if not (sizes_fit and types_fit and inside and is_whole and np.isfinite(self._data).all()):
+            raise ValueError("the sample of its rows is not whole")
+
+    def check_against(self, d: int) -> None:
+        """Raise a ValueError for rows with further features than there are, or with features twice."""
+        numbers, most = self._numbers, d if self._numbers is None else self._features
+        is_ascending = numbers is None or (np.diff(numbers, prepend=-1) > 0).all()
+        if not is_ascending or int(self._indices[: self._used].max(initial=0)) >= max(most, 1):
+            raise ValueError("the sample of its rows has features that there are not")
+
     def copy(self) -> Self:
         """Return an independent copy; the arrays are shared until either of the two next changes them."""
         self._shared = True

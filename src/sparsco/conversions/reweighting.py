@@ -89,9 +89,10 @@ def warn_if_separated(run: Any, penalty: Any, reports: list[dict[str, Any]]) -> 
     falls = [report["losses"] for report in reports if "losses" in report]
     if run.problem.loss.classifies and any(end < _VANISHED * start for start, end in falls):
         name = type(penalty).__name__
+        threshold = f" or {name}(gamma=...)" if "gamma" in penalty._fields else ""
         run.warn(
-            f"the selected features separate the classes, and {name} hardly limits their weights: raise alpha or "
-            f"{name}(gamma=...), or add an L2 term (l1_ratio=0.9)."
+            f"the selected features separate the classes, and {name} hardly limits their weights: raise alpha"
+            f"{threshold}, or add an L2 term (l1_ratio=0.9)."
         )
 
 

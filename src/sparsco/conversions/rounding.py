@@ -68,7 +68,7 @@ class TopK(NamedTuple):
     Rounding,
     k="how many features remain; None: as many as the target needs",
     how="'top-k': the largest; 'dd' or 'mg': random draws",
-    target="(eps, delta): an excess risk to stay below, and the probability of failing to",
+    target="(eps, delta): their product is what the draws may add to the loss on average",
     trials="random draws, of which the best counts",
     refit="whether the weights that remain are learned anew",
 )
@@ -88,8 +88,8 @@ class Sparsify(NamedTuple):
         "top-k" keeps the largest |w_j| rms(x_j).  "dd" and "mg" draw features at random, with probabilities
         proportional to |w_j| rms(x_j) and to |w_j|, and keep the best of ``trials`` draws on held-out rows.
     target : (eps, delta) or None
-        The number of draws keeps the excess risk below eps with probability 1 - delta (Theorem 3; see
-        ``thinning.draws_needed``).
+        So many draws that they add at most eps * delta to the loss on average.  The probability of Theorem 3 of the
+        paper does not hold in general (see ``thinning.draws_needed``).
     trials : int
         The number of random draws, of which the best is kept.
     refit : bool

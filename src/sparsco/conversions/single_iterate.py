@@ -1,7 +1,8 @@
 """Conversions that choose one iterate, so that its sparsity is kept: SCMDI for a known length, OCMDI for any.
 
 Both compare each step with an average w_bar of earlier iterates.  The iterate w_t is kept where the step from it brings
-the iterate no nearer to w_bar than D(w_bar, .) / T, in Bregman divergence.
+the iterate no nearer to w_bar than D(w_bar, .) / T, in Bregman divergence.  With noise the chosen iterate can be as bad
+as the last one: Theorem 1 of the paper applies an inequality for a fixed t at a t that the noise chooses.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data import row_sums
 from ..parts.contracts import Conversion, part
 from ..parts.part import NEVER
+from ..problem.pilot import best_intercept
 from ..problem.state import Curvatures, Gradients, Iterates, is_coupled
 from . import metric, metric_coupled
 from .averaging import FIRST_WINDOW, Answer, Suffix, check_window, next_doubling, next_long_window, suffix_start
@@ -256,7 +258,11 @@ def _map_together(conversion: Any, run: Any, means: Any, w: np.ndarray, b: np.nd
             run.pilot.L_mean,
         )
         part = problem._replace(penalty=problem.penalty_of(own.start), lams=None, m=own.stop - own.start)
-        choice = metric_coupled.convert(conversion, part, evidence, sample and sample.lanes(own), factor)
+        rows = sample and sample.lanes(own)
+        if rows and problem.intercept and not problem.loss.couples:
+            with np.errstate(over="ignore", invalid="ignore"):  # phase one may have diverged
+                evidence = _all_near_targets(evidence, problem.loss, rows)
+        choice = metric_coupled.convert(conversion, part, evidence, rows, factor)
         out_w[:, own], out_b[own] = choice.w, choice.b
         chosen.append({"metric": choice.name, "objectives": choice.objectives})
     if any(each["metric"] == "last" for each in chosen):
@@ -283,8 +289,46 @@ def _choice(conversion: Any, problem: Any, evidence: Any, sample: Any, factor: f
     if conversion.metric == "diagonal":
         model = metric.diagonal(evidence, problem.penalty, problem.intercept, factor)
         return metric.Choice(*model, "diagonal", {})
+    if problem.intercept:
+        with np.errstate(over="ignore", invalid="ignore"):  # phase one may have diverged
+            evidence = _near_targets(evidence, problem.loss, sample)
     arguments = evidence, problem.loss, problem.penalty, sample, problem.intercept
     if conversion.metric == "auto":
         return completed(metric.choose(*arguments), *arguments)
     build = {"newton": metric.newton, "scalar": metric.scalar, "smoothed": metric.smoothed}[conversion.metric]
     return metric.Choice(*build(*arguments), conversion.metric, {})
+
+
+_ON_ONE_SIDE = 0.9
+"""The sum of slopes, as a share of the sum of their sizes, from which targets are on one side of nearly all margins."""
+
+
+def _near_targets(e: metric.Evidence[float], loss: Any, sample: Any) -> metric.Evidence[float]:
+    """Return the evidence, or where phase one did not reach the targets, that of the best constant on the sample.
+
+    Steps from zero may be too short for targets far away, and slopes so far from them say nothing about a loss that is
+    straight there.
+    """
+    R, constant = sample.R, np.zeros_like(e.w_bar)
+    slopes, _ = metric.slopes_of(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
+    if not abs(slopes.sum()) > _ON_ONE_SIDE * np.abs(slopes).sum():
+        return e
+    b = best_intercept(loss, R.targets, R.weights)
+    models = (constant, b), (e.w_bar, e.b_bar), (e.w_last, e.b_last)
+    losses = [metric.mean_loss(sample, loss, *model) for model in models]
+    if not losses[0] < min(losses[1:]):
+        return e
+    c, h = metric.slopes_of(R, loss, np.full(len(R.weights), b))
+    g, H = row_sums.moments(R.indptr, R.indices, R.data, c, h, constant.size)
+    e = e._replace(w_last=constant, b_last=b, w_bar=constant, b_bar=b)
+    return e._replace(g_bar=g, gb_bar=c.sum(), H=None if e.H is None else H, Hb=h.sum())
+
+
+def _all_near_targets(e: metric_coupled.Matrices, loss: Any, sample: Any) -> metric_coupled.Matrices:
+    """Return the evidence of coupled models with that of each near its targets."""
+    lanes = [metric.Evidence(*(x.T[q] if isinstance(x, np.ndarray) else x for x in e)) for q in range(len(e.b_bar))]
+    near = [_near_targets(lane, loss, sample.lane(q)) for q, lane in enumerate(lanes)]
+    if all(one is other for one, other in zip(lanes, near, strict=True)):
+        return e
+    fields = zip(e, zip(*near, strict=True), strict=True)
+    return metric.Evidence(*(np.stack(new, -1) if isinstance(old, np.ndarray) else old for old, new in fields))

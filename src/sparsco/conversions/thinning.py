@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from ..data.inspection import sound
 from ..data.randomness import Purpose, uniform
 from ..losses import Squared, derivative, value
 from ..penalties import L1Ball, bounds, prox_all, strength
@@ -57,8 +58,8 @@ def check_target(target: Any) -> None:
     good = isinstance(target, tuple | list) and len(target) == 2 and all(isinstance(x, numbers.Real) for x in target)
     if not (good and target[0] > 0.0 and 0.0 < target[1] < 1.0):
         raise ValueError(
-            f"target_excess_risk={target!r}: give a pair (eps, delta), an excess risk above 0 and a "
-            "probability of failure between 0 and 1."
+            f"target_excess_risk={target!r}: give a pair (eps, delta), a number above 0 and one between 0 and 1; "
+            "random draws then add at most eps * delta to the loss on average."
         )
 
 
@@ -156,10 +157,11 @@ def sampling_shares(w: np.ndarray, p: str, second_moments: Any = None) -> np.nda
 
 
 def draws_needed(sizes: np.ndarray, eps: float, delta: float, rms: np.ndarray, half: bool = False) -> int:
-    """Return K such that with probability 1 - delta "dd" adds at most eps to the expected squared error.
+    """Return K such that K draws of "dd" add at most eps delta to the expected squared error on average.
 
-    It is (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta), by the variance of a draw and Markov's inequality; with ``half``
-    half as many, for half the squared error.
+    It is (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta), by the variance of a draw.  With probability 1 - delta the draws
+    change the predictions by at most eps in mean square (Markov's inequality, which needs a number that is never
+    negative, as the error's growth can be).  With ``half`` it is half as many, for half of both squares.
     """
     spread = float(np.sum(np.abs(sizes) * rms))
     with np.errstate(all="ignore"):
@@ -173,7 +175,7 @@ def second_moments(X: Any) -> np.ndarray:
     """Return E[x_j^2] over the rows X, dense or sparse."""
     if not sp.issparse(X):
         return np.square(np.asarray(X, dtype=np.float64)).mean(0)
-    rows = X.tocsr()
+    rows = sound(X).tocsr()
     return np.bincount(rows.indices, np.square(rows.data), rows.shape[1]) / max(rows.shape[0], 1)
 
 

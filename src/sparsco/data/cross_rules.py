@@ -34,6 +34,22 @@ class Cross(NamedTuple):
     bits: int = 0
     """Crosses are hashed into ``2 ** bits`` columns; 0 if they have names."""
 
+    def check(self) -> Cross:
+        """Return the record itself; raise a ValueError for rules or a number of columns that there cannot be."""
+        if not self.pairs or not all(word and all(word) for pair in self.pairs for word in pair):
+            raise ValueError("cross has a rule without a name: write it as in city:age.")
+        if len(self.words) > _MOST_WORDS:
+            raise ValueError(f"cross has {len(self.words)} different words; at most {_MOST_WORDS} are possible.")
+        if not 0 <= self.bits <= _MOST_BITS:
+            raise ValueError(f"cross_bits must be a whole number from 1 to {_MOST_BITS}, not {self.bits!r}.")
+        if self.birth < 0 or self.birth == 1:
+            raise ValueError(f"birth must be a number of features of at least 2, not {self.birth!r}.")
+        if self.bits and self.birth:
+            raise ValueError(
+                "cross_bits and birth exclude each other: crosses that are born are few, and keep their names."
+            )
+        return self
+
     @property
     def words(self) -> list[Word]:
         """Return the different words of the rules."""
@@ -95,16 +111,9 @@ def cross_of(cross: Any, birth: Any = None, bits: int | None = None) -> Cross | 
     if isinstance(cross, Cross):
         return cross
     pairs = tuple(dict.fromkeys(_pair(each) for each in ([cross] if isinstance(cross, str) else cross)))
-    found = Cross(pairs, _most_parents(birth), bits or 0)
-    if len(found.words) > _MOST_WORDS:
-        raise ValueError(f"cross has {len(found.words)} different words; at most {_MOST_WORDS} are possible.")
     if bits is not None and (isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits <= _MOST_BITS):
         raise ValueError(f"cross_bits must be a whole number from 1 to {_MOST_BITS}, not {bits!r}.")
-    if found.bits and found.birth:
-        raise ValueError(
-            "cross_bits and birth exclude each other: crosses that are born are few, and keep their names."
-        )
-    return found
+    return Cross(pairs, _most_parents(birth), bits or 0).check()
 
 
 def _most_parents(birth: Any) -> int:

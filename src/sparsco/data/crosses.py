@@ -72,6 +72,7 @@ class Crossed(SeenColumns):
     """The names of new columns; set by whoever brings rows."""
     by_name = False
     """Whether names are the features, and the numbers of the columns mean nothing elsewhere."""
+    _known: tuple[Any, ...] | None = None
 
     def __init__(self, asked: Cross) -> None:
         super().__init__()
@@ -87,10 +88,10 @@ class Crossed(SeenColumns):
         """A hash of each parent."""
         self.boundaries, self.rows = 0, 0
         """The number of boundaries so far, and that of the rows learned."""
-        buckets = 1 << asked.bits if asked.bits else 0
-        self.first_pair, self.clashes = np.full(buckets, -1, np.int64), np.zeros(buckets, bool)
-        """The first cross of each column that crosses are hashed to, and which have a second one."""
-        self._known: tuple[Any, ...] | None = None
+        self.buckets = SeenColumns()
+        """The columns that crosses were hashed to."""
+        self.first_pair, self.clashes = np.zeros(0, np.int64), np.zeros(0, bool)
+        """The first cross of each of these columns, and which have a second one."""
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"naming": None, "_known": None}
@@ -120,7 +121,8 @@ class Crossed(SeenColumns):
         numbers = np.asarray(numbers, np.int64)
         hashed = numbers >= BUCKET
         if hashed.any():
-            numbers = np.where(hashed, self.first_pair[np.where(hashed, numbers - BUCKET, 0)], numbers)
+            numbers = numbers.copy()
+            numbers[hashed] = self.first_pair[self.buckets.slots_of(numbers[hashed] - BUCKET)]
         is_cross = numbers >= CHILD
         left, right = (np.where(is_cross, side, numbers) for side in pairs_of(numbers))
         own, first, second = (
@@ -146,7 +148,17 @@ class Crossed(SeenColumns):
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
-    def check(self, matrix: Matrix) -> None:
+    def check(self) -> None:
+        """Raise a ValueError for columns of a file that do not have a name, words, boundaries and a key each."""
+        super().check()
+        found, n = (self.members, self.born, self.keys), len(self.parents)
+        if len(self.parent_names) != n or not all(each.shape == (n,) and each.dtype == np.uint64 for each in found):
+            raise ValueError("the columns of its crosses do not fit")
+        arrays = (self.first_pair, np.int64), (self.clashes, np.bool_)
+        if not all(each.shape == (len(self.buckets),) and each.dtype == kind for each, kind in arrays):
+            raise ValueError("its hashed crosses do not fit")
+
+    def check_columns(self, matrix: Matrix) -> None:
         """Raise a ValueError for rows that cannot be crossed, before anything is learned of them."""
         if matrix.indices.size and matrix.indices.max() >= CHILD:
             raise ValueError(
@@ -156,9 +168,9 @@ class Crossed(SeenColumns):
 
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns, and their crosses; new slots are made."""
-        self.check(matrix)
+        self.check_columns(matrix)
         columns = matrix.indices.astype(np.int64, copy=False)
-        return super().place(self._expanded(matrix, columns, self._meet(columns)))
+        return super().place(self._expanded(matrix, columns, self._meet(columns), notes=True))
 
     def find(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns, and the crosses that have a slot; others are left out."""
@@ -192,27 +204,37 @@ class Crossed(SeenColumns):
             self._known = (len(self), count), slots, heads, right[order], self.slots_of(crosses[order])
         return self._known[1:]
 
-    def _expanded(self, matrix: Matrix, columns: np.ndarray, parents: np.ndarray) -> Matrix:
-        """Return the rows with the numbers of their columns, then those of their crosses."""
+    def _expanded(self, matrix: Matrix, columns: np.ndarray, parents: np.ndarray, notes: bool = False) -> Matrix:
+        """Return the rows with the numbers of their columns, then those of their crosses, which ``notes`` remembers."""
         born = self.born if self.asked.birth else np.zeros(0, np.uint64)
         indptr, numbers, values = crossed_rows(matrix, columns, parents, self.members, self.asked.sides(), born)
         if self.asked.bits:
-            numbers = self._hashed(numbers)
+            numbers = self._hashed(numbers, notes)
             indptr, numbers, values = tidied(np.diff(indptr), numbers, values)
         return Matrix(indptr, numbers, values, _WIDE)
 
-    def _hashed(self, numbers: np.ndarray) -> np.ndarray:
-        """Return numbers in which crosses are hashed to a few columns, and note which of these have several."""
+    def _hashed(self, numbers: np.ndarray, notes: bool) -> np.ndarray:
+        """Return numbers in which crosses are hashed to a few columns."""
         is_cross = numbers >= CHILD
         pairs = numbers[is_cross]
         left, right = (self.keys[self.parents.slots_of(side)] for side in pairs_of(pairs))
         buckets = ((left + right) * _MIX >> U(64 - self.asked.bits)).astype(np.int64)
-        new = self.first_pair[buckets] < 0
-        self.first_pair[buckets[new][::-1]] = pairs[new][::-1]  # the last assignment wins: the first appearance
-        self.clashes[buckets[self.first_pair[buckets] != pairs]] = True
+        if notes:
+            self.remember(buckets, pairs)
         found = numbers.copy()
         found[is_cross] = BUCKET + buckets
         return found
+
+    def remember(self, buckets: np.ndarray, pairs: np.ndarray) -> None:
+        """Remember the first cross of each hashed column, and which columns have several."""
+        known = len(self.buckets)
+        at = self.buckets.make_slots(buckets)
+        if len(self.buckets) > known:
+            more = np.zeros(len(self.buckets) - known, np.int64)
+            self.first_pair, self.clashes = np.append(self.first_pair, more), np.append(self.clashes, more > 0)
+        new = at >= known
+        self.first_pair[at[new][::-1]] = pairs[new][::-1]  # the last assignment wins: the first appearance
+        self.clashes[at[self.first_pair[at] != pairs]] = True
 
     def parts(self, matrix: Matrix, rows: np.ndarray) -> Iterator[np.ndarray]:
         """Yield these rows in parts: a part ends at a boundary, and before its crosses take much memory."""
@@ -305,7 +327,7 @@ class Crossed(SeenColumns):
         Where names are the features, columns are numbered anew, in the same order.
         """
         buckets = np.sort(used[used >= BUCKET]) - BUCKET
-        pairs = self.first_pair[buckets]
+        pairs = self.first_pair[self.buckets.slots_of(buckets)]
         parents = self.parents_of(np.append(used, pairs))
         if not len(parents):  # a model needs at least one feature
             parents = self.parents.to_columns(np.arange(min(len(self.parents), 1)))

@@ -25,6 +25,11 @@ Above the second, labels count as sorted.
 class RowOrder:
     """Sums of labels and features by part of a stream; a training run owns it."""
 
+    classifies: bool
+    size: int
+    labels: np.ndarray
+    features: np.ndarray
+
     def __init__(self, classifies: bool) -> None:
         self.classifies, self.size = classifies, _PART_ROWS
         self.codes: dict[Any, int] = {}
@@ -35,6 +40,14 @@ class RowOrder:
         Values are numbers, or 1 for rows that have a label.
         """
         self.features = np.zeros((_PARTS, 3, _BUCKETS))
+
+    def check(self) -> None:
+        """Raise a ValueError for sums of another shape."""
+        shapes = (_PARTS, 3, _LABELS if self.classifies else 1), (_PARTS, 3, _BUCKETS)
+        is_whole = (self.labels.shape, self.features.shape) == shapes and self.size >= _PART_ROWS
+        is_whole &= self.labels.dtype == self.features.dtype == np.float64
+        if not is_whole or not all(type(code) is int and 0 <= code < _LABELS for code in self.codes.values()):
+            raise ValueError("the sums over parts of the stream are not whole")
 
     def add_labels(self, row: int, y: np.ndarray) -> None:
         """Add the labels of consecutive rows, the first of which has the number ``row``."""

@@ -9,12 +9,9 @@ import scipy.sparse as sp
 
 from ..jit.dispatch import U, allocating_kernel, inlined, kernel
 from ..jit.lanes import EIGHT, load, prefetch, store
+from .inspection import LARGEST, as_csr, check_rows, inspected
 
 MAX_FEATURES = 2**32 - 1
-LARGEST = np.float64(1e75)
-"""The largest number accepted; the optimizers sum fourth powers, and those of larger numbers would overflow."""
-_AHEAD = U(512)
-"""The number of entries by which memory is prefetched where rows are only looked through."""
 
 
 class Matrix(NamedTuple):
@@ -29,6 +26,15 @@ class Matrix(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def check(self) -> None:
+        """Raise a ValueError for rows of a file that kernels would leave."""
+        kinds = (self.indptr, "i8"), (self.indices, "u4 u8 i8"), (self.data, "f8 f4")
+        if not all(array.ndim == 1 and array.dtype.str[1:] in names.split() for array, names in kinds):
+            raise ValueError("rows are of another type")
+        check_rows(self.indptr, self.indices, self.data, self.d)
+        if self.is_full and len(self.data) != len(self) * self.d:
+            raise ValueError("rows are not full")
 
     @property
     def array(self) -> np.ndarray:
@@ -120,10 +126,10 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
         check_width(X.shape[1])
     if not sp.issparse(X):
         return _from_dense(np.ascontiguousarray(X, X.dtype if X.dtype in (np.float32, np.float64) else np.float64))
-    csr = sp.csr_array(X)
+    csr = as_csr(X)
     if csr.dtype not in (np.float32, np.float64):
         csr = csr.astype(np.float64)
-    zeros, wild, outside, repeated, indices = _inspected(csr, wide)
+    zeros, wild, outside, repeated, indices = inspected(csr.indptr, csr.indices, csr.data, csr.shape[1], wide)
     if outside:
         raise ValueError(
             f"X has an index outside of its {csr.shape[1]} columns: build the matrix again with valid indices."
@@ -136,35 +142,6 @@ def as_matrix(X: Any, wide: bool = False) -> Matrix:
         check_numbers(csr.data, "X")
     arrays = csr.indptr.astype(np.int64, copy=False), indices, csr.data
     return Matrix(*(a if a.flags.writeable and a.flags.c_contiguous else np.array(a) for a in arrays), csr.shape[1])
-
-
-def _inspected(csr: sp.csr_array, wide: bool) -> tuple[int, int, int, int, np.ndarray]:
-    """Return what one read of the rows shows, and their indices, of four bytes unless they are to stay ``wide``.
-
-    The numbers are the zeros, the values that are too large, the entries or rows with an index outside of the columns,
-    and the entries whose column their row had before.
-    """
-    n, d = csr.shape
-    by_column = d <= len(csr.data) and n < 2**32 - 1
-    is_narrow = csr.indices.dtype == np.int32
-    last = np.zeros(d if by_column else 0, np.uint32)  # memory that is never written costs nothing
-    copy = np.empty(0 if wide or is_narrow else len(csr.indices), np.uint32)
-    unordered, *counts = _inspect(csr.indptr, csr.indices, csr.data, LARGEST, d, last, copy)
-    if unordered and not by_column:
-        counts[2:] = _look_for_repetitions(csr.indptr, csr.indices, d, *_hash_table(csr))
-    return *counts, csr.indices if wide else csr.indices.view(np.uint32) if is_narrow else copy
-
-
-def _hash_table(csr: sp.csr_array) -> tuple[np.ndarray, np.uint64, np.uint64]:
-    """Return an empty hash table for the columns of a row, and the factor and shift of its hash function.
-
-    The table has at least twice as many places as the longest row has entries, so that few entries of short rows
-    collide. It has no more places than columns; with as many, a column is its own place.
-    """
-    bits = max(12, min(2 * int(np.diff(csr.indptr).max(initial=1)), 2**31).bit_length())
-    if csr.shape[1] <= 1 << bits:
-        return np.full(csr.shape[1], -1), U(1), U(0)
-    return np.full(1 << bits, -1), U(0x9E3779B1), U(32 - bits)
 
 
 def _summed(csr: sp.csr_array) -> sp.csr_array:
@@ -209,89 +186,6 @@ def check_numbers(data: np.ndarray, name: str) -> None:
     if not np.all(np.abs(data) <= LARGEST):
         what = "NaN" if np.isnan(data).any() else "infinity" if np.isinf(data).any() else "huge values"
         raise ValueError(f"{name} has {what}: its numbers must be finite and at most {LARGEST:g} in magnitude.")
-
-
-_TOGETHER = 8
-"""The number of rows that are inspected together: loops over their entries need no branch for the end of a row."""
-
-
-@kernel
-def _inspect(indptr, indices, data, largest, d, last, copy):
-    """Return five counts from one read of the rows: unordered rows, zeros, values too large, outside, repeated.
-
-    An unordered row neither ascends nor descends.  Its entries outside of d columns and those with a column that the
-    row had before are counted, if ``last`` has a zero for each column.  It gets the number of a column's last such row,
-    from 1.  Rows that begin or end outside are counted, too.  Indices are copied if ``copy`` has room.
-    """
-    unordered, zeros, wild, outside, repeated, one, n = 0, 0, 0, 0, 0, U(1), U(indptr.size) - U(1)
-    for row in range(U(0), n, U(_TOGETHER)):
-        behind = min(row + U(_TOGETHER), n)
-        begin, end, falls = U(indptr[row]), U(indptr[behind]), 0
-        for p in range(begin, end, U(8)):  # a CPU alone asks for too little at a time
-            prefetch(data, p + _AHEAD)
-            prefetch(indices, p + _AHEAD)
-        for p in range(begin, end):
-            zeros += data[p] == 0.0
-            wild += not abs(data[p]) <= largest
-        for p in range(begin + one, end):
-            falls += indices[p] <= indices[p - one]
-        for p in range(begin, end if copy.size > 0 else begin):
-            copy[p] = indices[p]
-        for i in range(row, behind):
-            start, stop = U(indptr[i]), U(indptr[i + one])
-            if stop > start:
-                first, final = indices[start], indices[stop - one]
-                outside += (first < 0) | (final < 0) | (first >= d) | (final >= d)
-                falls -= (start > begin) and (first <= indices[start - one])
-        for i in range(row, behind if falls > 0 else row):
-            start, stop = U(indptr[i]), U(indptr[i + one])
-            if _is_unordered(indices, start, stop):
-                unordered += 1
-                for p in range(start, stop if last.size > 0 else start):
-                    j = U(indices[p])  # a negative one is huge
-                    if j < U(last.size):
-                        repeated += U(last[j]) == i + one
-                        last[j] = i + one
-                    else:
-                        outside += 1
-    return unordered, zeros, wild, outside, repeated
-
-
-@inlined
-def _is_unordered(indices, start, stop):
-    """Return whether the indices of a row neither ascend nor descend."""
-    one = U(1)
-    up, down = one, one
-    for p in range(start + one, stop):
-        up += U(indices[p] > indices[p - one])
-        down += U(indices[p] < indices[p - one])
-    return (up < stop - start) & (down < stop - start)
-
-
-@kernel
-def _look_for_repetitions(indptr, indices, d, table, factor, shift):
-    """Return the number of entries outside of d columns, and of entries whose column their row had before.
-
-    The table uses open addressing and has the position of the entry that came with a column.  Entries of former rows
-    count as free places, so that the table is never cleared.
-    """
-    outside, repeated = 0, 0
-    mask, one, low = U(table.size - 1), U(1), U(0xFFFFFFFF)
-    for i in range(indptr.size - 1):
-        start = indptr[U(i)]
-        for p in range(start, indptr[U(i + 1)]):
-            j = indices[U(p)]
-            if j < 0 or j >= d:
-                outside += 1
-                continue
-            column = U(j)
-            at = ((((column ^ (column >> U(32))) & low) * factor) & low) >> shift
-            while table[at] >= start and indices[U(table[at])] != j:
-                at = (at + one) & mask
-            repeated += table[at] >= start
-            if table[at] < start:
-                table[at] = p
-    return outside, repeated
 
 
 @kernel

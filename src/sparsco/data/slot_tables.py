@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, kernel
 from ..jit.lanes import prefetch
 
-_MIX = U(0x9E3779B97F4A7C15)
+KEY = U(secrets.randbits(64) | 1)
+"""The key of the hash functions in this process.
+
+Slots do not depend on it.  With a constant, someone could choose columns that all begin at the same place.
+"""
 FREE = np.uint32(2**32 - 1)
 """The entry of a hash table that is not in use."""
 _AHEAD = 16
 
 
 def starts_of(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the first places to look at: the high bits of a product, whose arithmetic wraps silently."""
-    return (columns.view(np.uint64) * _MIX) >> np.uint64(65 - len(table).bit_length())
+    """Return the first places to look at, which depend on the key of the process."""
+    out = np.empty(columns.size, np.uint64)
+    _hash(columns, KEY, U(65 - len(table).bit_length()), out)
+    return out
+
+
+@kernel
+def _hash(columns, key, shift, out):
+    """Write the high bits of two products; the first alone would leave columns in a row together under some keys."""
+    for i in range(U(columns.size)):
+        h = U(columns[i]) * key
+        out[i] = ((h ^ h >> U(32)) * U(0x9E3779B97F4A7C15)) >> shift
 
 
 def numbered(columns: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,8 @@ class Columns:
     """Features that are columns, each of which has room in the state: the number of a column is its slot."""
 
     seen = False
+    lowest = 0
+    """The smallest column of the rows that were learned, 0 if that is not known."""
     _limit = 1 << 32
 
     def __init__(self) -> None:
@@ -109,6 +111,13 @@ class Columns:
         columns = columns.astype(np.int64)
         return self.find(_checked(Matrix(*tidied(np.array([len(columns)]), columns, values), self.width)))
 
+    def reach(self, width: int, matrix: Matrix) -> None:
+        """Set the number of columns of the rows so far, of which ``matrix`` are the last."""
+        if self.lowest or not self.width:
+            lowest = int(matrix.indices.min(initial=np.iinfo(matrix.indices.dtype).max))
+            self.lowest = min(self.lowest, lowest) if self.width else lowest
+        self.width = width
+
     def place(self, matrix: Matrix) -> Matrix:
         """Return the rows with slots in place of columns; new slots are made."""
         check_width(self.width)
@@ -154,6 +163,14 @@ class SeenColumns(Columns):
 
     def __getstate__(self) -> dict[str, Any]:
         return attributes(self) | {"_made": None}
+
+    def check(self) -> None:
+        """Raise a ValueError for slots that do not each have a column."""
+        columns = self._of_slot
+        if columns.dtype != np.int64 or columns.ndim != 1 or not 0 <= self._used <= len(columns) or not len(columns):
+            raise ValueError("its features have no columns")
+        if (columns < 0).any() or len(np.unique(columns[: self._used])) < self._used or self.width < 0:
+            raise ValueError("two of its features have the same column")
 
     @property
     def _table(self) -> np.ndarray:
@@ -285,6 +302,11 @@ class Names(Restored):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state | {"_slots": _slots(state["_slots"])})
+
+    def check(self) -> None:
+        """Raise a ValueError for slots of a file that are not 0, 1, ..., in the order of the names."""
+        if list(self._slots.values()) != list(range(len(self._slots))):
+            raise ValueError("its names have other slots")
 
     def _forget(self) -> None:
         self._names: list[Any] = []

@@ -58,6 +58,19 @@ class Trimming:
         """The number of examples at which features that were unseen for long last left."""
         self.left = self.times = self.first_at = self.last_at = self.selected = 0
 
+    def check(self) -> None:
+        """Raise a ValueError for numbers of examples that there were not."""
+        for numbers in (self.last, self.before):
+            if (
+                numbers.dtype != np.int64
+                or numbers.ndim != 1
+                or not ((0 <= numbers) & (numbers <= self.examples)).all()
+            ):
+                raise ValueError("the last examples of its features are not numbers")
+        bounds = [bound for bound in (self.most, self.idle) if bound is not None]
+        if len(self.last) != len(self.before) or not all(bound >= 1 for bound in bounds):
+            raise ValueError("the last examples of its features are missing")
+
     # ---- rows in ---------------------------------------------------------------------------------------------------
 
     def place(

@@ -3,6 +3,10 @@
 ``registry`` finds, checks, downloads and loads real sets; ``generators`` and ``tomography`` generate data.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from .registry import (
     REGISTRY,
     Dataset,
@@ -34,3 +38,12 @@ __all__ = [
     "two_digits",
     "verify",
 ]
+
+
+@contextmanager
+def ends_if_missing() -> Iterator[None]:
+    """End a script whose data are missing with the sentence that says so, without a traceback."""
+    try:
+        yield
+    except MissingDataError as missing:
+        sys.exit(str(missing))

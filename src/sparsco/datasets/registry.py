@@ -237,7 +237,11 @@ def _missing(name: str, files: Sequence[File], places: Sequence[Path]) -> str:
     if all(file.address for file in files):
         advice = f"run `sparsco datasets download {name}`"
     else:
-        advice = f"no direct download is known, the data comes from {REGISTRY[name].source}"
+        folder = Path(files[0].path).parts[0]
+        advice = (
+            f"set SPARSCO_DATA to the folder that holds {folder}; no direct download is known, the data comes from "
+            f"{REGISTRY[name].source}"
+        )
     which, where = (" and ".join(file.path for file in files), " or ".join(map(str, places)))
     return f"{name} needs {which} (plain, .gz, .bz2 or .xz) in {where}: {advice}"
 

@@ -231,7 +231,7 @@ def train(
             named = None if not model.classifies else first_classes(part.y) if classes is None else classes
             rows = fit_stream(model, parts, options, pool, named)
         else:
-            decided.decide(part.y)
+            decided.decide(part.y, told.reader.get("description"))
             decided.notes += told.remarks
             model, notes = decided.model, decided.notes
             if kind == "path":

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..data.inspection import as_csr
 from ..streams import Chunk, Stream, StreamError, can_be_cut, open_stream
 from ..streams.cache import is_cache
 from ..streams.files import STDIN, Files, is_paths, paths_of, spans
@@ -272,7 +273,7 @@ def _slices(data: tuple, count: int, reader: Mapping[str, Any]) -> list[Partitio
         _check_column(name, part.ndim)
         if len(part) != len(rows):
             raise ValueError(f"data=(X, y): X has {len(rows)} rows and {name} {len(part)}.")
-    X = sp.csr_array(X) if sp.issparse(X) else by_position(X)
+    X = as_csr(X) if sp.issparse(X) else by_position(X)
     parts = []
     for group in _groups(rows, count):
         cuts = [slice(a, min(a + _BLOCK_ROWS, group.stop)) for a in range(group.start, group.stop, _BLOCK_ROWS)]

@@ -11,12 +11,13 @@ import numpy as np
 
 from ..conversions.averaging import Answer, Last
 from ..data.rows import Matrix
+from ..losses import SMOOTH_LOSSES
 from ..offsets import base_of
 from ..penalties import ElasticNet, WeightedElasticNet, strength
 from ..problem.state import Problem
 from ..solver.columns import by_column
 from ..solver.elastic_net import Accuracy, Examples
-from ..solver.small import COMPILED, SmallSolver, is_few
+from ..solver.small import SmallSolver, is_few
 from .polish_groups import are_group_lassos
 from .polish_rows import Rows, RowsInMemory
 from .polish_small import has_own_start
@@ -60,7 +61,7 @@ def _is_solved_at_once(run: Run) -> bool:
     if run.lams is not None or run.units is not None or run.initial is not None:
         return False
     problem, parts = run.problem, [part[0] for part in run.collected]
-    is_served = isinstance(base_of(problem.loss), COMPILED) and isinstance(
+    is_served = isinstance(base_of(problem.loss), SMOOTH_LOSSES) and isinstance(
         problem.penalty, ElasticNet | WeightedElasticNet
     )
     few = is_few(sum(map(len, parts)), run.d, sum(len(part.data) for part in parts))

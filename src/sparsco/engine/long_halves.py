@@ -51,7 +51,7 @@ class LongHalves:
         room = max(BUDGET // (_BYTES * 2 * conversion.pairs * STRENGTHS * models), 1)
         halves = Halves.of(narrow, first.seed, conversion.pairs, self.delta, conversion.target)
         way = way_down(halves)
-        self.limit, self.strengths = way.limit, way.strengths(STRENGTHS, DEEPER)
+        self.limit, self.strengths = way.limit, way.strengths(STRENGTHS, DEEPER) * narrow.scale.of_l1
         followed = nearest_columns(way, halves, room)
         self.judged = judged.placed(sampled.columns, first.d)
         """The columns that are judged, by their slots."""

@@ -126,7 +126,8 @@ class LongStream:
             assert conversion.given is not None
             return np.array([conversion.given.lam])
         chosen = choose(self.judged, conversion.rule_of_losses)
-        start = self.judged.strength(chosen) * chosen.l1_ratio * np.sqrt(self.judged.learned_rows / max(n, 1))
+        lam, l1_ratio = self.judged.strength(chosen)
+        start = lam * l1_ratio * np.sqrt(self.judged.learned_rows / max(n, 1))
         return start * RATIO ** (ABOVE - np.arange(float(STRENGTHS)))
 
     # ---- rows in ---------------------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.rows import Matrix
+from ..losses import SMOOTH_LOSSES
 from ..penalties import ElasticNet, WeightedElasticNet
 from ..penalties.auto import AutoElasticNet
 from ..problem.state import Problem
 from ..solver.block_descent import curvatures
 from ..solver.columns import gradient, some_by_column
-from ..solver.corrected import LEAST_CURVATURE, SERVED, corrected_minimum
+from ..solver.corrected import LEAST_CURVATURE, corrected_minimum
 from ..util.progress import step
 from .polish_model import Model
 from .polish_passes import certify, drawn, look
@@ -42,7 +43,7 @@ _FAST = 0.1
 
 def has_own_start(matrix: Matrix, problem: Problem) -> bool:
     """Return whether models are started here: few rows, single weights without bounds, a loss with a kernel."""
-    if len(matrix.data) > _SMALL or problem.lams is not None or type(problem.loss) not in SERVED:
+    if len(matrix.data) > _SMALL or problem.lams is not None or type(problem.loss) not in SMOOTH_LOSSES:
         return False
     return isinstance(problem.penalty, ElasticNet | WeightedElasticNet | AutoElasticNet)
 

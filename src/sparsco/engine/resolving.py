@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import squared_norms
-from ..parts.compatibility import conversion_reason, models_reason, penalty_reason, refuse, tied_models_reason
+from ..parts.compatibility import (
+    conversion_reason,
+    l2_reason,
+    models_reason,
+    penalty_reason,
+    refuse,
+    tied_models_reason,
+)
 from ..problem.pilot import gradient_at_zero, lam_max, largest_curvature, largest_slope, ridge_norm
 from ..problem.state import Problem
 from ..steps import Pilot, default_rule
@@ -49,6 +56,7 @@ def resolve(asked: Asked, rows: PilotRows, warn: Warn) -> Resolved:
     pilot = _measure(problem, rows, asked.optimizer.needs_curvature)
     problem = _with_penalty(problem, asked, rows, warn)
     refuse(penalty_reason(asked.optimizer, problem.penalty))
+    refuse(l2_reason(asked.optimizer, problem.penalty))
     refuse(models_reason(asked.optimizer, problem.m))
     asked.optimizer.check(problem)
     prepared, own_pilot = asked.optimizer.prepared(problem, pilot, rows.matrix, rows.weights)

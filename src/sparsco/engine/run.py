@@ -41,7 +41,7 @@ from .pilot_rows import PilotRows, mean_loss, reservoir_of
 from .resolving import Asked, resolve
 from .run_elsewhere import Elsewhere
 from .run_rows import KeepsRows
-from .stepping import block_end, rows_for_kernels, step_sizes
+from .stepping import block_end, rows_for_kernels, some_rows, step_sizes
 from .windows import Windows
 
 PILOT_ROWS = 1000
@@ -246,7 +246,7 @@ class Run(KeepsRows, Elsewhere):
         k, most = 0, self._most_rows
         while k < len(order):
             self._do_what_is_due(None if times is None else float(times[order[k]]))
-            n = min(len(order) - k, most, self._next_event - self.seen, self._next_history_point - self.seen)
+            n = some_rows(min(len(order) - k, most, self._next_event - self.seen, self._next_history_point - self.seen))
             if keep and n > 1 and k + n == len(order):
                 n -= 1  # the last row alone, so that w_T can be recovered
             if self.windows.needs_every_iterate:
@@ -262,7 +262,7 @@ class Run(KeepsRows, Elsewhere):
                 if keep and n == 1:
                     self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
                 n = self._learn(rows, part, None if times is None else times[part])
-            k += n
+            k += some_rows(n)
         if self.reservoir is not None and not is_repeat_pass:
             self.offer(self.reservoir, matrix, y, weights, order, times)
 

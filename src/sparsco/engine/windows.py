@@ -34,7 +34,7 @@ class Windows:
     def __init__(self) -> None:
         self.weight = 0.0
         """The total weight of the iterates in the current window."""
-        self.watched: float = 0
+        self.watched = 0.0
         """The examples since windows were first opened; curvatures are means over all of them."""
         self.previous: tuple[np.ndarray, np.ndarray, float] | None = None
         """Sums of features and intercepts of the window before, and its total weight."""

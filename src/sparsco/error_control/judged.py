@@ -93,6 +93,14 @@ def narrowed(task: Task, judged: Judged) -> Task:
     return only(task, judged.columns)._replace(units=judged.spreads * task.units[judged.columns])
 
 
+def in_spreads(task: Task) -> Task:
+    """Return the task with its columns in units of their spreads; a column that does not vary keeps its unit."""
+    _, sums, squares = column_sums(task.indptr[:-1], task.indptr[1:], task.indices, task.data, task.d)
+    variance = (squares - np.square(sums) / max(task.n, 1)) / max(task.n, 1)
+    spreads = np.sqrt(np.where(variance > 0.0, variance, 1.0))
+    return task._replace(units=spreads * task.units)
+
+
 def only(task: Task, columns: np.ndarray) -> Task:
     """Return the task with some of its columns."""
     rows = Matrix(task.indptr, task.indices, task.data, task.d).narrowed(columns)

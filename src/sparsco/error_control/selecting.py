@@ -15,7 +15,17 @@ from ..solver.elastic_net import FINE, solver_of
 from ..util.progress import step
 from ..util.threads import Pool
 from .half_paths import Halves, stability_paths
-from .judged import Correlated, Judged, delta_of, judged_columns, narrowed, only, strongly_correlated, with_probes
+from .judged import (
+    Correlated,
+    Judged,
+    delta_of,
+    in_spreads,
+    judged_columns,
+    narrowed,
+    only,
+    strongly_correlated,
+    with_probes,
+)
 from .scores import StabilityPaths, Target
 
 ROWS_PER_FEATURE = 4
@@ -76,7 +86,8 @@ def select(task: Task, columns: np.ndarray, d: int, plan: Plan, pool: Pool) -> S
     probed = Probes(p, len(found) - len(own), target.promised(len(own))) if probes else None
     features = every.columns[own]
     correlated = correlated_of(narrow, every.columns, features)
-    return Selection(features, widened(paths.at(np.arange(p)), every, d), every, correlated, probed, task.n, p)
+    paths = paths.at(np.arange(p))._replace(strengths=paths.strengths * task.scale.of_l1)
+    return Selection(features, widened(paths, every, d), every, correlated, probed, task.n, p)
 
 
 def correlated_of(task: Task, columns: np.ndarray, selected: np.ndarray) -> list[Correlated]:
@@ -102,15 +113,15 @@ def widened(paths: StabilityPaths, judged: Judged, d: int) -> StabilityPaths:
 
 def refit(task: Task, features: np.ndarray, lam: float) -> Fit:
     """Return the models of the selected columns alone, learned from all rows, almost without a penalty."""
-    narrow, rows = only(task, features), np.arange(task.n)
+    narrow, rows = in_spreads(only(task, features)), np.arange(task.n)
     X, columns = narrow.by_column(rows)
     share = SHARE_OF_RIDGE if ROWS_PER_FEATURE * len(columns) < task.n else MOST_RIDGE
     fits = []
     for model in range(task.m):
         step(f"learning the selected features: model {model + 1} of {task.m}")
         solver = solver_of(X, narrow.examples(rows, model), narrow.units[columns], task.intercept)
-        fits.append(solver.refit(np.arange(X.d), share * lam, FINE))
-    return Fit.of(fits, features[columns])
+        fits.append(solver.refit(np.arange(X.d), share * lam / task.scale.of_l1, FINE))
+    return Fit.of(fits, features[columns], task.scale)
 
 
 def doubts_of(selection: Selection, target: Target) -> list[str]:

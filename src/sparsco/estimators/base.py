@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import Matrix
-from ..offsets import first_offset, has_offset, numbers_of
+from ..offsets import base_of, first_offset, has_offset, numbers_of
 from ..problem.targets import Targets
 from ..util.attributes import stored
 from ..util.progress import steps_shown
@@ -186,6 +186,13 @@ class LinearBase:
         loss.check()
         return loss
 
+    def resolved_loss(self) -> Any:
+        """Return the loss that is learned, with what the first rows have decided, once they have."""
+        runs, model = self._fit.runs, self._fit.model
+        if runs and runs[0].pilot is not None:
+            return base_of(runs[0].problem.loss)
+        return self.loss_record() if model is None else base_of(model.report.get("loss", self.loss_record()))
+
     def _blocks(self, models: int) -> list[slice]:
         """Return the models of each run as slices.
 
@@ -216,6 +223,10 @@ class LinearBase:
     def row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row from its margins, which are in the order of ``coef_``, summed over the models."""
         return self._row_losses(*at_offset(p, y))
+
+    def judged_losses(self, p: np.ndarray, y: np.ndarray, shares: Any = None) -> np.ndarray:
+        """Return the loss of each row by which a model is judged; ``shares`` returns probabilities of margins."""
+        return self.row_losses(p, y)
 
     def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         raise NotImplementedError

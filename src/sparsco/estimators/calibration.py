@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit
 
 from .. import losses
 from ..data.rows import Matrix
 from .class_weights import ClassWeights
 from .converted import Converted
+from .left_out import at_model
 from .margins import Margins, without_weights
 
 _STEPS, _SETTLED = 50, 1e-10
@@ -136,6 +136,5 @@ class Calibrated(Margins, ClassWeights):
         held = self._fit.held
         if held is None:
             return np.zeros((0, len(model.intercept))), np.zeros(0, np.int64), np.zeros(0)
-        rows = held.sample().R
-        X = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=(len(rows.numbers), model.coef.shape[1]))
-        return (X @ model.coef.T).toarray() + model.intercept, rows.y.astype(np.int64), rows.weights[:, 0]
+        p, codes, weights = at_model(held.sample().R, model)
+        return p, codes.astype(np.int64), weights

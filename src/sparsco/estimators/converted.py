@@ -9,12 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions.averaging import Answer
-from ..conversions.choose import SizedModel
+from ..conversions.choose import MORE_FEATURES, WORSE, SizedModel
 from ..engine.finishing import finish_runs
 from ..engine.run import Run
 from ..error_control.scores import StabilityPaths
 from ..inference.record import Intervals
 from ..penalties import ElasticNet, GroupL1, SparseGroup, with_strength
+from ..util.notices import warn
 
 
 class Converted(NamedTuple):
@@ -46,6 +47,22 @@ class Converted(NamedTuple):
         intervals = None if self.intervals is None else self.intervals.at(features)
         coef = sp.csr_array(self.coef[:, features])
         return self._replace(coef=coef, sizes=sizes, columns=columns, stability=stability, intervals=intervals)
+
+    def at_size(self, k: int) -> Converted:
+        """Return the stored model of least loss on held-out rows among those of at most k features."""
+        if not self.sizes:
+            raise ValueError("at_size needs a fit with an automatic choice: give no alpha, optimizer, conversion.")
+        stored = [each for each in self.sizes if each.size <= k]
+        if not stored:
+            raise ValueError(f"k={k}: the smallest model that is stored has {self.sizes[0].size} features.")
+        fewer = min(stored, key=lambda each: (each.loss, each.size))
+        first, *others = self.report["converted"]
+        nothing = first["choice"]["candidates"][0]
+        if fewer.loss > nothing["loss"]:
+            warn(WORSE.format(f"at_size({k})", MORE_FEATURES))
+        choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
+        report = self.report | {"converted": [first | {"choice": choice}, *others]}
+        return self._replace(coef=fewer.coef, intercept=fewer.intercept, report=report, intervals=None, platt=None)
 
     def arranged(self, arranged: Callable[[Any], Any]) -> Converted:
         """Return the model with all weights in another order of the models, that of ``coef_``."""

@@ -61,7 +61,7 @@ class CrossLearning(LinearBase):
         features, described = self._fit.features, self._fit.described
         if features.naming is None and described is not None and (known := described.known_names()) is not None:
             features.naming = Naming(lambda columns: [known[column] for column in columns.tolist()], True)
-        features.check(matrix)
+        features.check_columns(matrix)
         rows = np.arange(len(matrix)) if order is None else order
         for part in features.parts(matrix, rows):
             placed = self.place(matrix.take(part))

@@ -26,10 +26,12 @@ from ..engine.early import Early
 from ..engine.finishing import finish_long_stream, is_bounded, outgrown
 from ..engine.long_halves import LongHalves
 from ..engine.long_stream import LongStream
+from ..engine.restored import check_run
 from ..engine.run import PILOT_ROWS, Run
 from ..inference.record import Intervals
 from ..util.attributes import Restored, add_attributes, attributes
 from ..util.threads import Threads
+from ..util.typed import check_like
 from .converted import Converted, convert_runs, sizes_of, with_promise
 from .described import Described
 from .fixed import FIXED, changed_since, fingerprint
@@ -110,9 +112,22 @@ class FitState(LifeCycle, Restored):
     def __setstate__(self, state: dict[str, Any]) -> None:
         add_attributes(self, state)
         self._share_warnings()
-        for run in self.runs if self.long is None else [*self.runs, *self.long.runs]:
+        for run in self._every_run:  # the arrays of another layout would be left by kernels
             if run.state is not None:
                 run.optimizer.layout.check(run.problem, run.state)
+
+    @property
+    def _every_run(self) -> list[Run]:
+        return self.runs if self.long is None else [*self.runs, *self.long.runs]
+
+    def check(self) -> None:
+        """Raise a ValueError, or another built-in error, for a state of a file whose parts do not fit together."""
+        check_like(self, FitState())
+        codes = sorted(self.codes.values())
+        if codes != list(range(len(codes))) or not isinstance(self.model, Converted | None):
+            raise ValueError("the codes of its labels are not 0, 1, ..., or its model is none")
+        for run in self._every_run:
+            check_run(run)
 
     def _share_warnings(self) -> None:
         for run in self.runs:

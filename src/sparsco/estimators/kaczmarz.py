@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..conversions import CONVERSIONS
+from ..data.inspection import sound
 from ..data.randomness import seed_of
 from ..data.rows import Matrix, as_matrix, check_numbers, squared_norms
 from ..engine.run import DivergenceError, Run
@@ -266,7 +267,11 @@ def _in_order(rows: Iterator[Any], targets: Iterator[Any], iterations: int | Non
 def _stacked(rows: list[Any], d: int | None) -> Matrix:
     if not (isinstance(rows[0], tuple) and len(rows[0]) == 2):
         sparse = sp.issparse(rows[0])
-        matrix = as_matrix(sp.vstack(rows) if sparse else np.stack([np.asarray(row, dtype=np.float64) for row in rows]))
+        matrix = as_matrix(
+            sp.vstack([sound(row) for row in rows])
+            if sparse
+            else np.stack([np.asarray(row, dtype=np.float64) for row in rows])
+        )
         if d is not None and matrix.d != d:
             raise ValueError(f"a row has {matrix.d} columns; those before it, or n_features, {d}.")
         return matrix

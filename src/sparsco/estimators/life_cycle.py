@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
@@ -84,12 +85,47 @@ def snapshot_of(estimator: Any) -> Callable[[], None]:
     return restore
 
 
+_learning: dict[int, int] = {}
+"""The thread that changes each object now, by the object's id."""
+
+
+def begin_alone(estimator: Any) -> bool:
+    """Note that this thread changes an estimator; return whether ``end_alone`` must follow, as it did not before.
+
+    Raise a RuntimeError if another thread changes it: what both learn would be mixed up.
+    """
+    is_first, me = id(estimator) not in _learning, threading.get_ident()
+    if _learning.setdefault(id(estimator), me) != me:
+        raise RuntimeError(
+            f"this {type(estimator).__name__} is learning in another thread: give each thread a model of its own "
+            "(sklearn.base.clone), or let one thread learn at a time (threading.Lock)."
+        )
+    return is_first
+
+
+def end_alone(estimator: Any) -> None:
+    """Note that an estimator may be changed by any thread again."""
+    del _learning[id(estimator)]
+
+
 @contextlib.contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """Restore an estimator as it was before the block, if an error leaves the block."""
-    restore = snapshot_of(estimator)
+def alone(estimator: Any) -> Iterator[None]:
+    """Let no other thread change an estimator during the block."""
+    is_first = begin_alone(estimator)
     try:
         yield
-    except BaseException:
-        restore()
-        raise
+    finally:
+        if is_first:
+            end_alone(estimator)
+
+
+@contextlib.contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Restore an estimator as it was before the block, if an error leaves the block; no other thread may change it."""
+    with alone(estimator):
+        restore = snapshot_of(estimator)
+        try:
+            yield
+        except BaseException:
+            restore()
+            raise

@@ -354,7 +354,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         if not self._fit.has_iterates:
             return None
         p = self.iterate_margins(self.find(matrix))
-        return self.row_losses(p, y), self.mistakes(p, y)
+        return self.judged_losses(p, y), self.mistakes(p, y)
 
     # ---- features --------------------------------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         """Return the rows with slots in place of columns; new features get new slots."""
         features = self._fit.features
         if isinstance(features, Columns):
-            features.width = self.n_features_in_
+            features.reach(self.n_features_in_, matrix)
         return features.place(matrix)
 
     def find(self, matrix: Matrix) -> Matrix:
@@ -448,17 +448,7 @@ class LinearModel(CrossLearning, OneExample, Readable):
         check_count("k", k)
         solved = self.convert_with_columns(sizes=self.n_selected_ > k)
         if self.n_selected_ > k:
-            if not solved.sizes:
-                raise ValueError("at_size needs a fit with an automatic choice: give no alpha, optimizer, conversion.")
-            stored = [each for each in solved.sizes if each.size <= k]
-            if not stored:
-                raise ValueError(f"k={k}: the smallest model that is stored has {solved.sizes[0].size} features.")
-            fewer = min(stored, key=lambda each: (each.loss, each.size))
-            first, *others = solved.report["converted"]
-            choice = first["choice"] | {"alpha": None, "l1_ratio": None, "relaxed": True, "size": fewer.size}
-            report = solved.report | {"converted": [first | {"choice": choice}, *others]}
-            solved = solved._replace(coef=fewer.coef, intercept=fewer.intercept, report=report)
-            solved = solved._replace(intervals=None, platt=None)
+            solved = solved.at_size(k)
         why = "at_size() keeps no training state"
         twin = self.twin(self._fit.shell(why))
         twin.finish_with(solved._replace(sizes=()), why)

@@ -11,7 +11,7 @@ from ..data.rows import Matrix, margins
 from ..data.slots import Columns, Names
 from .base import LinearBase
 from .fit_state import FitState
-from .life_cycle import Phase, unchanged_on_error
+from .life_cycle import Phase, alone, begin_alone, end_alone, unchanged_on_error
 from .parameters import check_parameters, refuse_polish
 from .row_offsets import checked_offset, codes_at, refuse_offset, shifted
 from .row_times import checked_times
@@ -53,17 +53,22 @@ class OneExample(LinearBase):
         that began with a table it is found in the dict.
         ``time`` is that of the example, in the unit of ``half_life``.
         """
-        state = self._fit
         if time is not None and self.half_life is None:
             checked_times([time], 1, None)
-        if state.noted is None:
-            with unchanged_on_error(self):
-                self._begin_noting(x, offset is not None)
+        is_first = begin_alone(self)  # as in the context manager, which would take longer than the rest
+        try:
+            state = self._fit
+            if state.noted is None:
+                with unchanged_on_error(self):
+                    self._begin_noting(x, offset is not None)
+                    self._note(x, y, offset, time)
+            else:
                 self._note(x, y, offset, time)
-        else:
-            self._note(x, y, offset, time)
-            if len(state.noted) >= state.noted_at_once:
-                self._flush()
+                if len(state.noted) >= state.noted_at_once:
+                    self._flush()
+        finally:
+            if is_first:
+                end_alone(self)
         return self
 
     def _note(self, x: Any, y: Any, offset: float | None = None, time: float | None = None) -> None:
@@ -99,20 +104,23 @@ class OneExample(LinearBase):
         """Learn the examples that ``learn_one`` has queued."""
         if not self.fit_state.noted:
             return
-        refuse_in_view(self)
-        self._goes_on()
-        if self._fit.trimming is None:
-            matrix, y, offset, times = self._fit.drain()
-            self.n_features_in_ = self._fit.features.width
-            weights = self._class_weights(y)
-            self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights, times=times)
-        else:
-            keys, rows = self._fit.features.drain_by_key()
-            y, offset, times = self._fit.drain_targets()
-            weights = self._class_weights(y)
-            learn_queued_bounded(self, keys, rows, y if offset is None else codes_at(self, y, offset), weights, times)
-            self.n_features_in_ = self._fit.features.width
-        self._end_queue(len(y))
+        with alone(self):
+            refuse_in_view(self)
+            self._goes_on()
+            if self._fit.trimming is None:
+                matrix, y, offset, times = self._fit.drain()
+                self.n_features_in_ = self._fit.features.width
+                weights = self._class_weights(y)
+                self.learn_rows(matrix, y if offset is None else codes_at(self, y, offset), weights, times=times)
+            else:
+                keys, rows = self._fit.features.drain_by_key()
+                y, offset, times = self._fit.drain_targets()
+                weights = self._class_weights(y)
+                learn_queued_bounded(
+                    self, keys, rows, y if offset is None else codes_at(self, y, offset), weights, times
+                )
+                self.n_features_in_ = self._fit.features.width
+            self._end_queue(len(y))
 
     def _margins_one(self, x: Any, offset: float | None = None) -> np.ndarray:
         """Return the margins of one example, one per model; those of the iterate while a stream is under way."""

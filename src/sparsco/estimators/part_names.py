@@ -60,7 +60,7 @@ def _with_numbers(record: Any) -> Any:
         declared = declared.__forward_arg__ if isinstance(declared, ForwardRef) else declared
         what = None
         if declared in ("float", float) or (declared == "float | None" and value is not None):
-            if is_number(value) or (default == np.inf and value is default):
+            if is_number(value) or (isinstance(value, numbers.Real) and value == default == np.inf):
                 found[field] = value if isinstance(value, int | float) else float(value)
             else:
                 what = "a finite number"

@@ -8,6 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ..data.inspection import sound
+
 
 def checked_weights(sample_weight: Any, X: Any, may_be_zero: bool) -> np.ndarray:
     """Return the weights of the rows as numbers.
@@ -34,7 +36,7 @@ def validated(model: Any, X: Any, y: Any, reset: bool, takes_columns: bool) -> t
     """
     return validate_data(
         model,
-        X,
+        sound(X),
         y,
         accept_sparse="csr",
         accept_large_sparse=True,

@@ -10,7 +10,9 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from ..data.crosses import Crossed
+from ..data.inspection import sound
 from ..data.rows import as_matrix
+from ..util.attributes import add_attributes, attributes, replace_attributes
 from .linear import LinearModel
 
 
@@ -35,6 +37,40 @@ class Selecting(LinearModel, SelectorMixin):
                 return np.array(self.names_of_slots(np.arange(len(self._fit.features))), object)
             return np.array(known[: self.n_features_in_], object)
         return _check_feature_names_in(self)
+
+    @property
+    def input_names(self) -> np.ndarray | None:
+        """Return the names of the columns of X, or of the features that a table has become; None without names."""
+        known = None if self.fit_state.described is None else self.known_names()
+        if known is None or isinstance(known, Mapping):
+            return self.column_names
+        return np.array(known[: self.n_features_in_], object)
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:  # type: ignore[override]
+        """Return ``input_names``; without names there is no such attribute, as scikit-learn demands."""
+        if (names := self.input_names) is None:
+            raise AttributeError(f"{type(self).__name__} has learned no names of columns.")
+        return names
+
+    @feature_names_in_.setter
+    def feature_names_in_(self, names: np.ndarray) -> None:
+        add_attributes(self, {"feature_names_in_": names})
+
+    @feature_names_in_.deleter
+    def feature_names_in_(self) -> None:
+        rest = attributes(self)
+        del rest["feature_names_in_"]
+        replace_attributes(self, rest)
+
+    def transform(self, X: Any) -> Any:
+        """Return the selected columns of rows of numbers."""
+        if self.fit_state.described is not None and self.fit_state.described.takes(X):
+            raise ValueError(
+                "transform takes rows of numbers, and this model makes features of a table itself: predict takes the "
+                "table, and get_feature_names_out() names the features that are selected."
+            )
+        return super().transform(sound(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features whose weight is not zero."""

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from ..data.crosses import Crossed
+from ..data.inspection import sound
 from ..data.rows import Matrix, as_matrix
 from ..data.slots import Columns, SeenColumns
 from ..offsets import numbers_of, with_offset
@@ -170,7 +171,7 @@ class Estimator(ViewedModel, Framed, Selecting, Hinted):
         model = self.convert()
         if self._fit.described is not None and self._fit.described.takes(X):
             return self._at(self.margins_of_table(X, own_offset=offset is None), offset)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         if isinstance(self._fit.features, Crossed):
             return self._at(self.margins_of(as_matrix(X, wide=True)), offset)
         if isinstance(self._fit.features, SeenColumns):
@@ -293,7 +294,7 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
     choose : {"balanced", "min", "1-se"}
         The rule that chooses alpha.  "balanced" takes the fewest features within half a standard error of the least
         loss, with 99% of the gain.  "min" takes the least loss.  "1-se" takes the fewest features within one standard
-        error.
+        error.  Strengths are far apart, so the three often take the same model; ``at_size`` makes smaller ones.
     cv : "auto", int, splitter, list of splits or array
         The rows that are held out to choose alpha.  "auto" and None take a sample or up to five folds, as the number of
         rows allows.  A number is that of the folds.  A splitter is one of scikit-learn, such as ``TimeSeriesSplit()``.
@@ -324,8 +325,9 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         kept in each model (with penalty="row-group": in all models together), and learned again with an L2 term that
         is chosen on held-out rows.  See docs/two-stage.md.
     target_excess_risk : (eps, delta), optional
-        Keep as few features as random draws need to lose at most eps with probability 1 - delta, then learn them anew.
-        The loss in question is the mean squared error, or the mean loss for other losses.
+        Keep the features of so many random draws that these add at most eps * delta to the loss on average, then learn
+        them anew.  The loss in question is the mean squared error, or the mean loss for other losses.  It is no promise
+        for a single model (docs/two-stage.md).
     warm_start : bool
         If True, ``fit`` goes on with the stream where it stopped; the parameters of the stream cannot change then.
     n_jobs : int, optional
@@ -390,6 +392,8 @@ class SparseClassifier(MarginClassifier, LinearClassifier, Estimator):
         Rows of weight zero are left out.  They bring no classes, only columns, and a chunk of them changes no weight.
         ``time`` has the time of each row, which never falls, in the unit of ``half_life``.
         """
+        if classes is None:
+            self.check_first_labels(np.asarray(y))
         return self._partial_fit(X, y, sample_weight, offset, time, classes)
 
     @available_if(has_probabilities)

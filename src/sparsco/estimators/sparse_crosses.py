@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from ..data.cross_rules import Cross, cross_of
 from ..data.crosses import CHILD, check_products, cross_name, crossed_rows, number_of, pairs_of
+from ..data.inspection import sound
 from ..data.rows import as_matrix
 from ..util.attributes import stored
 
@@ -102,7 +103,7 @@ class SparseCrosses(TransformerMixin, BaseEstimator):
         return tags
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        return validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
     def _width(self) -> int:
         d = self.n_features_in_

@@ -39,6 +39,7 @@ from ..conversions.thinning import (
     sampling_shares,
     second_moments,
 )
+from ..data.inspection import sound
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES, Squared
 from ..penalties import ElasticNet
 from ..util.validation import check_count
@@ -93,11 +94,11 @@ def keep_largest(w: Any, k: int, second_moments: Any = None) -> Any:
 
 
 def draws_for(w: Any, eps: float, delta: float, second_moments: Any, of: str = "risk") -> int:
-    """Return K such that "dd" adds at most eps to the expected squared error with probability 1 - delta.
+    """Return K such that K draws of "dd" add at most eps delta to the expected squared error on average.
 
-    That is for ``of="risk"``; ``of="loss"`` bounds L, half of the squared error.  Theorem 3 prints (sum_j |w_j|
-    sqrt(E[x_j^2]))^2 / (eps delta), and it is for the risk.  The variance identity with Markov's inequality gives just
-    that for the risk, and half as many draws for L.
+    K is that of Theorem 3, (sum_j |w_j| sqrt(E[x_j^2]))^2 / (eps delta).  With probability 1 - delta the draws change
+    the predictions by at most eps in mean square.  Theorem 3 says this of the squared error itself; that holds where w
+    minimises it, and fails elsewhere (docs/two-stage.md).  ``of="loss"``: half as many draws, for half of both squares.
     """
     check_target((eps, delta))
     if of not in ("risk", "loss"):
@@ -277,7 +278,7 @@ def _places(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _rows(X: Any, d: int) -> sp.csr_array:
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    X = sp.csr_array(sound(X), dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(f"X has the shape {X.shape}: it must have rows of {d} columns, one for each weight.")
     X = sp.csr_array(X)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..inference.record import Intervals
 from ..util import html
-from ..util.progress import printable
+from ..util.progress import percent, printable
 from .intervals import notes_of
 
 _LONGEST_NAME = 40
@@ -65,10 +65,10 @@ class Summary:
         cells = []
         for line in self.lines[: self.top]:
             effect = f"{line.effect:+.4g}" if np.isfinite(line.effect) else ""
-            share = f"{100.0 * line.share:.3g}% of rows" if np.isfinite(line.share) else ""
+            share = f"{percent(line.share, 3)} of rows" if np.isfinite(line.share) else ""
             intervals = [] if self.level is None else _interval_cells(line)
             names = [line.name, *([line.output] if outputs else [])]
-            promise = [f"{line.q_value:.2g}", f"{100.0 * line.probability:.3g}%"] if has_promise else []
+            promise = [f"{line.q_value:.2g}", percent(line.probability, 3)] if has_promise else []
             cells.append([*names, f"{line.weight:+.4g}", *intervals, effect, share, *promise])
         return heads, cells
 

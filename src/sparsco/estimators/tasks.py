@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import signature
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..data.rows import LARGEST
 from ..losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from ..parts.compatibility import models_reason, refuse
 from ..problem.targets import Classes, OneVsRest, Targets, Values
+from ..streams.number_texts import ENOUGH_ROWS, is_plain, of_classes
 from ..util.attributes import stored
 from .calibration import Calibrated
 from .linear import LinearModel
@@ -149,6 +151,13 @@ class LinearClassifier(Calibrated, LinearModel):
             raise ValueError("y has labels of several types, which cannot be sorted: use one type.") from error
         self.classes_, self._fit.codes = classes, codes
 
+    def check_first_labels(self, y: np.ndarray) -> None:
+        """Raise a ValueError for texts of numbers, or too many words, as labels of the first rows of a stream."""
+        rows = self.fit_state.examples if self.fit_state.is_training else 0
+        if y.dtype.kind in "OU" and rows < ENOUGH_ROWS and (not rows or self._fit.is_open):
+            known = self.classes_.tolist() if rows else []
+            refuse_numbers({label for label in [*known, *y.ravel().tolist()] if isinstance(label, str)}, rows + len(y))
+
     def _found(self, y: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         """Return the codes of the rows; new labels become classes, in the order of their appearance."""
         counted = slice(None) if weights is None else np.flatnonzero(weights)
@@ -251,6 +260,18 @@ class LinearClassifier(Calibrated, LinearModel):
             signs = np.where(np.arange(p.shape[1]) == codes[:, None], 1.0, 0.0 if loss.couples else -1.0)
         return losses.value(loss, p, signs).sum(1)
 
+    def judged_losses(self, p: np.ndarray, y: np.ndarray, shares: Any = None) -> np.ndarray:
+        """Return the loss of each row; of several classes the log loss of their probabilities, if they have some.
+
+        A label that is not among the classes counts as one that was not predicted.
+        """
+        loss = self.loss_record()
+        if p.shape[1] == 1 or loss.couples or loss.probabilities is None:
+            return self.row_losses(p, y)
+        found, places = (shares or self.corrected)(p), self.places(y)
+        own = np.where(places < 0, 1.0 - found.max(1), found[np.arange(len(places)), places])
+        return -np.log(np.maximum(own, np.finfo(np.float64).tiny))
+
     def places(self, y: np.ndarray) -> np.ndarray:
         """Return the index of each label among the classes, -1 for a label that is not among them."""
         codes = np.minimum(np.searchsorted(self.classes_, y.astype(self.classes_.dtype)), len(self.classes_) - 1)
@@ -319,7 +340,7 @@ class LinearRegressor(LinearModel):
 
     def _row_losses(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the loss of each row, summed over the outputs."""
-        return losses.value(self.loss_record(), p, y.reshape(p.shape)).sum(1)
+        return losses.value(self.resolved_loss(), p, y.reshape(p.shape)).sum(1)
 
     def _mistakes(self, p: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Return the squared distance of each prediction from its target."""
@@ -381,10 +402,23 @@ def two_or_more(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
             codes = np.searchsorted(classes, y)
     except TypeError as error:
         raise ValueError(f"{name} has labels of several types, which cannot be sorted: use one type.") from error
+    if name == "y":
+        refuse_numbers(classes.tolist(), len(y))
     _check_labels(classes)
     if len(classes) < 2:
         raise ValueError(f"{name} has one class only, {classes.tolist()}: a classifier needs at least two classes.")
     return classes, codes
+
+
+def refuse_numbers(labels: Iterable[Any], rows: int) -> None:
+    """Raise a ValueError if the different labels of so many rows are texts of numbers, or too many to be classes."""
+    texts = sorted(label for label in labels if isinstance(label, str))
+    if found := of_classes(texts, rows, is_said=True):
+        raise ValueError(
+            f"y has {len(texts):,} labels in {rows:,} rows, such as {found[:40]!r}: if they are quantities, write "
+            "plain numbers such as 1234.5 for a SparseRegressor; if they are classes, give their codes, as "
+            "numpy.unique(y, return_inverse=True)[1]."
+        )
 
 
 def places_among(classes: np.ndarray, y: np.ndarray) -> np.ndarray | None:
@@ -403,14 +437,19 @@ def as_numbers(y: np.ndarray) -> np.ndarray:
     try:
         return np.asarray(y).astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}.") from error
+        texts = [each for each in np.ravel(y).tolist() if isinstance(each, str) and not is_plain(each)]
+        remedy = f": write plain numbers such as 1234.5 in place of {texts[0][:40]!r}" if texts else ""
+        raise ValueError(f"y must be numbers for a regression, not {np.asarray(y).dtype}{remedy}.") from error
 
 
 def _check_labels(labels: np.ndarray) -> None:
     """Raise a ValueError for labels that cannot be classes."""
     labels = np.asarray(labels)
     if labels.dtype.kind in "biuU" or (labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels))):
-        return  # all but the rare cases, for which scikit-learn raises its own errors
+        return
+    if labels.dtype.kind in "OT" and all(isinstance(label, str) for label in labels.tolist()):
+        return
+    # what is left are the rare cases, for which scikit-learn raises its own errors
     from sklearn.utils.multiclass import check_classification_targets
 
     check_classification_targets(labels)

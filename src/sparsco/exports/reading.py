@@ -166,7 +166,8 @@ def _link(loss: Any, classes: np.ndarray | None, outputs: int, is_calibrated: bo
         raise ExportError(f"loss {kind.__name__} predicts by a function of its own, which exports cannot write.")
     if len(classes) == 1:
         return ONE
-    if kind not in (losses.Logistic, losses.Multinomial) and loss.probabilities is not None:
+    is_ours = kind in (losses.Logistic, losses.Multinomial)
+    if not (is_ours or is_calibrated or loss.probabilities is None):
         raise ExportError(f"loss {kind.__name__} has probabilities of its own, which exports cannot write.")
     if loss.probabilities is None and not is_calibrated:
         return NONE

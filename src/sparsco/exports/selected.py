@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..data.inspection import sound
 from ..streams.tables import is_table, with_roles
 from .document import document
 from .reading import scorer_of
@@ -81,5 +82,5 @@ def _of_columns(record: dict[str, Any], rows: Any) -> np.ndarray:
         return np.stack(found, 1) if found else np.zeros((table.num_rows, 0))
     columns = [each["column"] - first for each in features]
     if sp.issparse(rows):
-        return np.asarray(sp.csc_array(rows)[:, columns].toarray(), np.float64)
+        return np.asarray(sp.csc_array(sound(rows))[:, columns].toarray(), np.float64)
     return np.asarray(rows, np.float64)[:, columns]

@@ -32,13 +32,15 @@ def objective(
     record = _loss(loss) if isinstance(loss, str) else loss
     from scipy.sparse import issparse
 
+    from ..data.inspection import sound
+
     w = np.ravel(w.toarray() if issparse(w) else np.asarray(w, dtype=np.float64))
-    X, y = X if issparse(X) else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
+    X, y = sound(X) if issparse(X) else np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)  # noqa: N806
     if X.shape != (y.size, w.size) or y.ndim != 1:
         raise ValueError(f"X {X.shape}, y {y.shape} and w {w.shape} have inconsistent shapes.")
     if record.classifies and not np.isin(y, (-1.0, 1.0)).all():
         raise ValueError("The targets of a classification loss must be -1 and +1.")
-    losses = record.value(X @ w + b, y)
+    losses = record.resolve(y, np.ones(len(y))).value(X @ w + b, y)
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
         losses = (weights * losses)[weights != 0.0]

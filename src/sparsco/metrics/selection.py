@@ -24,8 +24,10 @@ def support(model: Any, level: float = 0.0) -> np.ndarray:
         return model.ravel()
     from scipy.sparse import issparse
 
+    from ..data.inspection import sound
+
     sparse = issparse(model)
-    w: Any = model.tocsr() if sparse else np.asarray(model)
+    w: Any = sound(model).tocsr() if sparse else np.asarray(model)
     if sparse and not w.has_canonical_format:  # duplicate entries are summed
         w = w.copy()
         w.sum_duplicates()

@@ -23,6 +23,7 @@ The clock after that example is one more field (0: not seen yet).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from ..jit.dispatch import cast, plain_python
 from ..jit.lanes import tiny, width
 from ..jit.simd import LINE, tail_scratch, widest_block
 from ..penalties import ElasticNet
+from ..problem.bounds import Bounded
 from ..problem.fading import Fading, aimed
 from ..problem.state import Block, Layout, Problem, State, slices
 from .adaptive_kernels import fade_all, learn, learn_simd, mean_square, read, settle_all
@@ -102,6 +104,14 @@ class IdleLayout(Layout):
     @property
     def ages(self) -> Any:
         return _FROM_FIRST_SEEN if self.shared == 3 else _FROM_START
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        shared, lanes = self.cells_of(problem, state)
+        yield Bounded("the sums of squares", shared[:, :2])
+        fades = block.memory is not None
+        yield Bounded("the first and the last touches", shared[:, 2:], block.clock_at(t) + fades, is_whole=not fades)
+        if problem.penalty.rho > 0.0:
+            yield Bounded("the rates", lanes[:, 1])
 
     def _shared(self, problem: Problem) -> int:
         return self.shared + (problem.penalty.rho > 0.0)

@@ -10,12 +10,14 @@ number E at the end of each cell holds the rest: the epoch's sum is E + A at any
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..parts.contracts import Optimizer, part
-from ..problem.state import Block, Layout, Problem, State, aligned_zeros, n_sums
+from ..problem.bounds import Bounded
+from ..problem.state import Block, Problem, State, aligned_zeros, n_sums
 from ..steps import Halving
 from . import fobos
 from .fobos import FOBOS
@@ -38,7 +40,7 @@ class InEpochs(NamedTuple):
         return 1
 
 
-class EpochLayout(Layout):
+class EpochLayout(fobos.CellLayout):
     """A layout with A even where no sums are watched, and with E at the end of the cells and of the intercept."""
 
     __slots__ = ()
@@ -59,6 +61,11 @@ class EpochLayout(Layout):
 
     def bias_of(self, problem: Problem, state: State) -> np.ndarray:
         return self._whole(problem, state)[1][: self.bias + problem.sums]
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        yield Bounded("the beginning of the epoch", state.clock[EPOCH_START], float(t), is_whole=True)
+        if self.shared:
+            yield from super().bounds(problem, state, block, t)
 
     def epoch(self, problem: Problem, state: State) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
         """Return views of A and E: of the cells (d, width) and of the intercept (width)."""
@@ -117,11 +124,6 @@ class EpochGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Raise for parameters or a problem that the optimizer does not support."""
-        if not problem.penalty.rho > 0.0:
-            raise ValueError(
-                "EpochGD needs rho > 0 (l1_ratio < 1), by which its epochs are measured: without an L2 term choose "
-                "optimizer='nftrl' or 'fobos'."
-            )
         check_epochs(self)
 
     def default_rule(self, problem: Problem) -> Halving:

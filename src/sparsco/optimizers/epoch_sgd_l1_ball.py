@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..offsets import rows_from
 from ..parts.contracts import Optimizer, part
 from ..parts.projections import l1_ball, l1_ball_near
 from ..penalties import L1Ball
+from ..problem.bounds import Bounded, equal
 from ..problem.state import Block, Layout, Problem, State
 from ..steps import Halving
 from .epoch_gd import EPOCH_START, EpochLayout, InEpochs, begin_epoch, check_epochs, ends_epoch, with_steps
@@ -81,6 +82,26 @@ class BallBlock(Block):
         free[0] += new - old
         self.free = free
         return self.pages, free
+
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        yield from super().bounds(problem, state, t)
+        pages, d = len(self.pages) // PAGE, problem.d
+        yield Bounded("the size of the lists", self.end, len(self.pages), size=LISTS)
+        yield equal("the sizes of the pages", [pages * PAGE, pages + 1], [len(self.pages), len(self.free)])
+        yield Bounded("the number of free pages", self.free[0], pages)
+        last, used = self.end[self.end > 0].astype(np.int64), [self.free[1 : 1 + self.free[0]].astype(np.int64)]
+        while len(last):  # the last pages of all lists, then those before them; no list has more pages than there are
+            page = (last - 1) // PAGE
+            used.append(page)
+            yield Bounded("the pages of the lists", page, pages - 1)
+            yield Bounded("the number of pages", sum(map(len, used)), pages)
+            entries = [self.pages[at * PAGE + 1 : end] for at, end in zip(page.tolist(), last.tolist(), strict=True)]
+            yield Bounded("the features of the lists", np.concatenate(entries), d - 1)
+            last = self.pages[page * PAGE].astype(np.int64)
+            last = last[last > 0]
+        yield equal("the pages", np.sort(np.concatenate(used)), np.arange(pages))
+        yield Bounded("the lists of features", self.place, LISTS)
+        yield equal("the sizes of scratch", [len(self.gone), len(self.size)], 2 * [len(self.loose)])
 
     def __getstate__(self) -> dict[str, Any]:
         empty = {"loose": self.loose[:0], "gone": self.gone[:0], "size": self.size[:0]}
@@ -148,7 +169,7 @@ class EpochSGD(NamedTuple):
 
     def check(self, problem: Problem) -> None:
         """Raise for parameters or a problem that the optimizer does not support."""
-        if not isinstance(problem.penalty, L1Ball) or problem.penalty.rho > 0.0:
+        if not isinstance(problem.penalty, L1Ball):
             raise ValueError(self.refusal(problem.penalty))
         check_epochs(self)
         if not self.rho1 > 0.0:

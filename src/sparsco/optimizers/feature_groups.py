@@ -48,6 +48,12 @@ def feature_groups(penalty: Any) -> FeatureGroups:
     )
 
 
+def check_groups(groups: FeatureGroups, penalty: Any) -> None:
+    """Raise a ValueError for groups that are not those of a penalty."""
+    if not all(map(np.array_equal, groups, feature_groups(penalty))):
+        raise ValueError("the groups of the optimizer are not those of the penalty.")
+
+
 class AllLanes(NamedTuple):
     """A norm over the members of a group and all lanes, which are the outputs of one model."""
 

@@ -9,6 +9,7 @@ step of its death.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ from ..losses import curvature, derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
 from ..penalties import ElasticNet, feature_weight, prox, prox_step, shrink_rate
+from ..problem.bounds import Bounded
 from ..problem.fading import growth
 from ..problem.state import TOGETHER, Block, Layout, Problem, State, n_sums, spare_fields
 from .fobos_groups import group_form
@@ -79,7 +81,16 @@ class Schedule(NamedTuple):
     level: np.ndarray
 
 
-class LineLayout(Layout):
+class CellLayout(Layout):
+    """A layout whose shared field is B at the last touch."""
+
+    __slots__ = ()
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        yield Bounded("B at the last touches", self.cells_of(problem, state)[0], block.table[t - block.start, COL_B])
+
+
+class LineLayout(CellLayout):
     """The memory layout of FOBOS: lines of 2, 4 or 8 numbers per feature for one model with the elastic net.
 
     No such line is in two lines of the cache.  Numbers that no sum needs stay zero.

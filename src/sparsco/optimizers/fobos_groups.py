@@ -13,6 +13,7 @@ members of a group once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,10 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, load, load_row, maximum, n_float64, sqrt, store, where
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
+from ..problem.bounds import Bounded
 from ..problem.fading import growth
 from ..problem.state import Block, Layout, Problem, State, n_sums
-from .feature_groups import SMALLEST, FeatureGroups, across, feature_groups, group_norms, norm_of
+from .feature_groups import SMALLEST, FeatureGroups, across, check_groups, feature_groups, group_norms, norm_of
 from .running_sums import add_gradient, add_intercept
 from .zero_crossings import COL_B, COL_P, COL_SP, COL_SPB, COLUMNS, until_death
 
@@ -52,6 +54,17 @@ class Schedule(NamedTuple):
     norm: Any
 
 
+class _Layout(Layout):
+    """The layout of FOBOS with groups: the clock has the last touch of each group, and B before it."""
+
+    __slots__ = ()
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        touched, last = state.clock.reshape(-1, int(FIELDS)).T
+        yield Bounded("the last touches of groups", touched, float(t), is_whole=True)
+        yield Bounded("B at the last touches of groups", last, block.table[t - block.start, COL_B])
+
+
 @part(Optimizer)
 class GroupFOBOS(NamedTuple):
     """FOBOS in the form for groups of features, which ``FOBOS.resolve`` returns.
@@ -77,11 +90,15 @@ class GroupFOBOS(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        return Layout(shared=0, lane=1, bias=1, clock=int(FIELDS) * self.groups.n)
+        return _Layout(shared=0, lane=1, bias=1, clock=int(FIELDS) * self.groups.n)
 
     @property
     def learn(self):
         return learn
+
+    def check(self, problem: Problem) -> None:
+        """Raise for groups of another penalty."""
+        check_groups(self.groups, problem.penalty)
 
     @property
     def base(self) -> Any:

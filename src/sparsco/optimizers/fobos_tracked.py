@@ -9,6 +9,7 @@ X0 = sum w_bar k sign(v), with k = lam pen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..losses import derivative
 from ..mirrors import Euclidean
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox
+from ..problem.bounds import Bounded, equal
 from ..problem.state import Block, Layout, Problem, State, n_sums, tracks_iterates
 from .fobos import FOBOS, gradient_decay
 from .iterate_tracking import (
@@ -75,6 +77,14 @@ class HeapBlock(TrackingBlock):
         self.key, self.who, self.size = np.zeros(0), np.zeros(0, np.uint32), np.zeros(2, np.int64)
         self.P = 1.0
 
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        yield from super().bounds(problem, state, t)
+        alive = np.count_nonzero(state.cell.reshape(problem.d, -1)[:, int(_V)])
+        yield Bounded("the size of the heap", self.size, [min(len(self.key), len(self.who)), problem.d], size=2)
+        yield equal("the sizes of the heap", len(self.key), len(self.who))
+        yield Bounded("the features of the heap", self.who[: self.size[_LENGTH]], problem.d - 1)
+        yield Bounded("the features alive", self.size[_ALIVE] - alive)
+
     def make_room(self, entries: int) -> None:
         """Make room for so many more entries."""
         room = int(self.size[_LENGTH]) + entries
@@ -83,13 +93,22 @@ class HeapBlock(TrackingBlock):
             self.key, self.who = np.append(self.key, np.zeros(more)), np.append(self.who, np.zeros(more, np.uint32))
 
 
+class _Layout(Layout):
+    """The layout of TrackedFOBOS, whose shared field is B at the last touch."""
+
+    __slots__ = ()
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        yield Bounded("B at the last touches", self.cells_of(problem, state)[0], state.clock[_B])
+
+
 @part(Optimizer)
 class TrackedFOBOS(NamedTuple):
     """FOBOS that tracks single iterates; the L2 term is in the prox or in the gradient."""
 
     l2_in: str = "prox"
 
-    layout = Layout(shared=1, lane=1, bias=1, clock=9)
+    layout = _Layout(shared=1, lane=1, bias=1, clock=9)
     columns = 1
     uses_steps = True
     max_models = 1

@@ -7,12 +7,14 @@ the log is full, the iterate is written out once, after at least as many touches
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from ..jit.dispatch import U, inlined
-from ..problem.state import Block, Problem
+from ..problem.bounds import Bounded, equal
+from ..problem.state import Block, Problem, State
 
 REMEMBERED = 1000
 """The number of differences, of the last examples, in a report."""
@@ -53,6 +55,16 @@ class TrackingBlock(Block):
         self.kept = np.zeros(0)
         self.item, self.old = np.zeros(0, np.uint32), np.zeros(0)
         self.differences = np.zeros(0)
+
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        yield from super().bounds(problem, state, t)
+        yield Bounded("the numbers of the kept iterate", np.zeros(len(self.number)), size=6)
+        yield Bounded("the places of the log", self.count, max(t, len(self.item)), size=5)
+        start, end = self.count[LOG_START], self.count[LOG_END]
+        yield Bounded("the places of the log", [start, end - start, len(self.item) - end])
+        yield Bounded("the features of the log", self.item[:end], problem.d - 1)
+        yield equal("the sizes of the log", 2 * len(self.item), len(self.old))
+        yield Bounded("the size of the kept iterate", len(self.kept) - problem.d * bool(self.count[IS_WRITTEN]))
 
     def compare_with(self, b_bar: float, threshold: float, takes_least: bool = False) -> None:
         """Compare from now on with the point in the cells; the kept iterate stays until another is kept."""

@@ -8,6 +8,7 @@ nonzero v: O(nonzeros + their number).  An L1 term acts on v as it does on w in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,7 @@ from ..mirrors import (
 )
 from ..parts.contracts import Optimizer, part
 from ..penalties import NonNegative, feature_weight, prox
+from ..problem.bounds import Bounded, equal
 from ..problem.state import Block, Layout, Problem, State, n_sums, tracks_iterates
 from .fobos import FOBOS
 from .iterate_tracking import (
@@ -274,6 +276,13 @@ class SweptBlock(TrackingBlock):
     def __init__(self) -> None:
         super().__init__()
         self.active, self.number_active = np.zeros(0, np.uint32), np.zeros(1, np.int64)
+
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        yield from super().bounds(problem, state, t)
+        yield Bounded("the number of active features", self.number_active, len(self.active), size=1)
+        active = np.sort(self.active[: self.number_active[0]])
+        nonzeros = np.flatnonzero(state.cell.reshape(problem.d, -1)[:, int(_V)])
+        yield equal("the active features", active, nonzeros)  # a feature that is zero joins them
 
 
 @part(Optimizer)

@@ -196,7 +196,7 @@ def _accumulate(rows: np.ndarray, omega: np.ndarray, sums: bool) -> None:
     pull = share * theta * now[:, SCALE]
     _add_up(rows, {E: pull, F: pull * now[:, W], L: share * now[:, RATE]})
     if sums:
-        weight, reach = omega * (1.0 - theta) * now[:, PI], omega * theta * now[:, SCALE]
+        weight, reach = omega * (1.0 - theta) * now[:, PI], omega * some * theta * now[:, SCALE]
         _add_up(rows, {P: weight, PE: weight * now[:, E], PF: weight * now[:, F], PL: weight * now[:, L]})
         _add_up(rows, {Z: reach, ZW: reach * now[:, W]})
 

@@ -13,6 +13,7 @@ F(z) - F(u), each only if alive.  A coordinate that died while idle adds F at th
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..jit.lanes import any_lane, lane, load, load_row, maximum, minimum, prefet
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
 from ..penalties import feature_weight, prox, shrink_rate
+from ..problem.bounds import Bounded
 from ..problem.fading import Fading, aimed, elapsed, fades, first_at, growth, root
 from ..problem.state import Block, Layout, Problem, State, n_sums
 from .running_sums import add_gradient, add_intercept
@@ -64,6 +66,10 @@ class _Layout(Layout):
         fields = self.lane + problem.sums
         cell = state.cell.reshape(problem.d, self.stride(problem))[:, : fields * problem.width]
         return cell[:, :0], cell.reshape(problem.d, fields, problem.width)
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        if problem.sums:
+            yield Bounded("the last thresholds", state.cell.reshape(problem.d, -1)[:, -problem.width :])
 
     def relaid(self, old: Problem, state: State, new: Problem, fresh: State) -> State:
         fresh = super().relaid(old, state, new, fresh)

@@ -12,6 +12,7 @@ A touch visits the members of a group once for their norm, and where the group w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,9 @@ from ..jit.dispatch import U, inlined, kernel
 from ..jit.lanes import any_lane, floor, gather_fields, load, load_row, maximum, minimum, sqrt, store, where, width
 from ..losses import curvature, derivative
 from ..parts.contracts import Optimizer, part
+from ..problem.bounds import Bounded
 from ..problem.state import Block, Layout, Problem, State, n_sums
-from .feature_groups import SMALLEST, FeatureGroups, across, feature_groups, group_norms, norm_of
+from .feature_groups import SMALLEST, FeatureGroups, across, check_groups, feature_groups, group_norms, norm_of
 from .rda import COL_E, COL_Q, COL_R, Schedule, inverse, threshold
 from .running_sums import add_gradient, add_intercept
 
@@ -44,6 +46,15 @@ class GroupSchedule(NamedTuple):
     groups: FeatureGroups
     norm: Any
     factors: np.ndarray
+
+
+class _Layout(Layout):
+    """The layout of RDA with groups: the clock has the number of the example that touched each group last."""
+
+    __slots__ = ()
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        yield Bounded("the last touches of groups", state.clock, float(t), is_whole=True)
 
 
 @part(Optimizer)
@@ -68,7 +79,11 @@ class GroupRDA(NamedTuple):
 
     @property
     def layout(self) -> Layout:
-        return Layout(shared=0, lane=1, bias=1, clock=self.groups.n)
+        return _Layout(shared=0, lane=1, bias=1, clock=self.groups.n)
+
+    def check(self, problem: Problem) -> None:
+        """Raise for groups of another penalty."""
+        check_groups(self.groups, problem.penalty)
 
     @property
     def base(self) -> Any:

@@ -23,6 +23,8 @@ from ..steps import InverseTime, StronglyConvex
 from .fobos import FOBOS
 from .running_sums import add_gradient, add_intercept
 
+_LEAST = float(np.finfo(float).tiny)
+"""The least t0 whose inverse is a number."""
 EVEN, ODD, ROWS = range(3)
 """The columns of the table of HarmonicSGD."""
 LAST_CLOCK, LANES = U(0), U(1)
@@ -200,7 +202,7 @@ class HarmonicSGD(NamedTuple):
 
     def place(self, problem: Problem, state: State, w: np.ndarray, b: np.ndarray) -> None:
         """Start from w (d, m) and b (m,) instead of zero."""
-        if self.t0 == 0.0:
+        if self.t0 < _LEAST:
             raise ValueError("with steps 1 / (rho t) the first step forgets its starting point: choose t0 > 0.")
         _, lanes, bias = self.layout.views(problem, state)
         lanes[:, 0, : problem.m] = self.t0 * w
@@ -222,7 +224,10 @@ class HarmonicSGD(NamedTuple):
             rows = block.reserve(first + n + 1)[first : first + n + 1]
             weight = omega * _factor(clock, self.t0)
             for column, part in enumerate((clock % 2 == 0, clock % 2 == 1, clock - block.start)):
-                rows[:, column] = np.add.accumulate(np.append(rows[0, column], weight * part))
+                added = weight * part
+                if first == 0:  # sums begin at row 1: f is huge at clock 0 if t0 is tiny, and they would lose digits
+                    rows[0, column] = -added[0]
+                rows[:, column] = np.add.accumulate(np.append(rows[0, column], added))
         bias_eta = eta if problem.intercept else 0.0 * eta
         return HarmonicSchedule(bias_eta, omega, block.table, block.start, first, rho, float(self.t0))
 
@@ -244,9 +249,9 @@ class HarmonicSGD(NamedTuple):
 
 
 def _factor(clock: np.ndarray, t0: float) -> np.ndarray:
-    """Return w / u: 1 / (clock + t0), and 0 where the divisor is 0, since w_1 = 0."""
+    """Return w / u: 1 / (clock + t0), and 0 where the quotient has no finite value, since w_1 = 0 there."""
     divisor = clock + t0
-    return np.divide(1.0, divisor, out=np.zeros(len(clock)), where=divisor > 0.0)
+    return np.divide(1.0, divisor, out=np.zeros(len(clock)), where=divisor >= _LEAST)
 
 
 @inlined

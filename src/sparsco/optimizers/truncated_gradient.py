@@ -81,7 +81,7 @@ class TruncatedGradient(NamedTuple):
     @property
     def layout(self) -> Layout:
         """Return the layout of FOBOS; where large weights are left alone, one without lines."""
-        return (fobos.LineLayout if self.theta == math.inf else Layout)(shared=1, lane=1, bias=1, clock=1)
+        return (fobos.LineLayout if self.theta == math.inf else fobos.CellLayout)(shared=1, lane=1, bias=1, clock=1)
 
     @property
     def learn(self):

@@ -22,6 +22,16 @@ def penalty_reason(optimizer: Any, penalty: Any) -> str | None:
     return None if works else optimizer.refusal(penalty)
 
 
+def l2_reason(optimizer: Any, penalty: Any) -> str | None:
+    """Return why an optimizer cannot learn with the strength of a penalty's L2 term, or None."""
+    name, rho = type(optimizer).__name__, penalty.rho
+    if optimizer.l2_term == "required" and not rho > 0.0:
+        return f"{name} needs rho > 0 (l1_ratio < 1): without an L2 term choose optimizer='nftrl' or 'fobos'."
+    if optimizer.l2_term == "excluded" and rho > 0.0:
+        return f"{name} learns without an L2 term: give a penalty with rho=0."
+    return None
+
+
 def weights_reason(loss: Any, penalty: Any, conversion: Any) -> str | None:
     """Return why weighted problems cannot stand for a penalty that is not convex, or None."""
     if penalty.rounds:

@@ -54,6 +54,12 @@ class Loss(Contract, kind="loss"):
     shifts = default(
         "bool", False, "Whether only p - y matters: targets y - offset then stand for those with an offset."
     )
+    degree = default(
+        "number or None",
+        None,
+        "k, where targets c y have c^k times the loss, but for terms without p: at c p where the loss shifts, else at "
+        "p + log(c). None: there is no such k.",
+    )
     couples = default(
         "bool",
         False,
@@ -87,6 +93,10 @@ class Loss(Contract, kind="loss"):
 
     def resolve(loss: Any, targets: np.ndarray, weights: np.ndarray) -> Any:
         """Return the record with its open scale filled in from the first rows. By default the record itself."""
+        return loss
+
+    def in_units_of(loss: Any, unit: float) -> Any:
+        """Return the record for margins and targets that were divided by a unit. By default the record itself."""
         return loss
 
     def moments(

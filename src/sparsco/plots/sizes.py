@@ -24,8 +24,8 @@ def loss_vs_size(model: Any, *, axes: Any = None) -> Any:
 
 
 def draw_sizes(sizes: Sequence[Size], axes: Any) -> Any:
-    """Draw the loss of models by size on axes, and return the axes."""
-    size, loss, error, _ = (np.array(each) for each in zip(*(each for each in sizes if not each.chosen), strict=True))
+    """Draw the loss of models by size on axes, and return the axes; the chosen one can be the only one."""
+    size, loss, error, _ = np.array([each for each in sizes if not each.chosen]).reshape(-1, 4).T
     axes.plot(size, loss, ".-", linewidth=1.2)
     axes.fill_between(size, loss - error, loss + error, alpha=0.2, linewidth=0.0, label="one standard error")
     for each in sizes:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..data.rows import Matrix
 from ..losses import derivative, value
+
+_BESIDE = 1e-6
+"""How far to either side of a margin slopes are computed, in units of the targets' spread."""
 
 
 def gradient_at_zero(
@@ -18,7 +22,12 @@ def gradient_at_zero(
     if not n:
         return np.zeros((matrix.d, m))
     b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
-    return matrix.to_scipy().T @ (weights * derivative(loss, np.tile(b, (n, 1)), targets)) / n
+    p = np.tile(b, (n, 1))
+    slopes = derivative(loss, p, targets)
+    if loss.shifts and not loss.curved:  # the best intercept may be at a kink, where rounding would choose a side
+        beside = _BESIDE / loss.smoothness
+        slopes = 0.5 * (derivative(loss, p - beside, targets) + derivative(loss, p + beside, targets))
+    return matrix.to_scipy().T @ (weights * slopes) / n
 
 
 def lam_max(
@@ -98,17 +107,26 @@ def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.n
     return minimize(mean, np.zeros(targets.shape[1]), jac=True, method="L-BFGS-B").x
 
 
-def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray) -> float:
-    """Return the constant margin of least loss, by bisection on the (monotone) mean derivative."""
-    lo, hi = -1.0, 1.0
-    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b), y)))  # noqa: E731
-    while slope(lo) > 0.0 and lo > -1e18:
+def best_intercept(loss: Any, y: np.ndarray, weights: np.ndarray, offset: np.ndarray | float = 0.0) -> float:
+    """Return the constant of least loss, a margin less its offset, by bisection on the (monotone) mean derivative.
+
+    A loss of p - y with kinks may have the least one on an interval: then it is the middle of that.
+    """
+    lo, hi, has_interval = -1.0, 1.0, loss.shifts and not loss.curved
+    slope = lambda b: float(np.sum(weights * derivative(loss, np.full(len(y), b) + offset, y)))  # noqa: E731
+    while (slope(lo) > 0.0 or (has_interval and slope(lo) == 0.0)) and lo > -1e18:
         lo *= 2.0
-    while slope(hi) < 0.0 and hi < 1e18:
+    while (slope(hi) < 0.0 or (has_interval and slope(hi) == 0.0)) and hi < 1e18:
         hi *= 2.0
+    first = _turn(lambda b: slope(b) < 0.0, lo, hi)
+    return first if not has_interval else 0.5 * (first + _turn(lambda b: slope(b) <= 0.0, lo, hi))
+
+
+def _turn(is_below: Callable[[float], bool], lo: float, hi: float) -> float:
+    """Return the number between lo and hi up to which something is true."""
     for _ in range(200):
         mid = 0.5 * (lo + hi)
         if mid in (lo, hi):
             break
-        lo, hi = (mid, hi) if slope(mid) < 0.0 else (lo, mid)
+        lo, hi = (mid, hi) if is_below(mid) else (lo, mid)
     return 0.5 * (lo + hi)

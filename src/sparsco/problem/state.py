@@ -13,6 +13,7 @@ import functools
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..jit.dispatch import cast, constant
 from ..jit.lanes import WIDTHS, lanes_for, n_float64, packed, unpacked, width
 from ..penalties import restricted, strength
 from ..util.attributes import add_attributes, attributes
+from .bounds import Bounded, bounds_of_block
 from .fading import STEADY, Memory, no_rows
 from .moving import moved
 
@@ -73,6 +75,10 @@ TOGETHER = 256
 """The number of coordinates that reached zero while idle which FOBOS collects before it closes their sums."""
 
 
+_MOST_STEPS = 1 << 20
+"""More steps than a block ever has: the engine settles it after 2^18 of them."""
+
+
 class Block:
     """The steps since the last settling: prefix sums by time, one row per step and one more.
 
@@ -115,6 +121,10 @@ class Block:
         """Return the unit of all sums after t examples: 1, or more where old examples fade."""
         return 1.0 if self.memory is None else self.memory.at(t)[1]
 
+    def bounds(self, problem: Problem, state: State, t: int) -> Iterator[Bounded]:
+        """Yield the bounds of what kernels use as places after t examples."""
+        return bounds_of_block(self, t)
+
     def make_scratch(self, longest: int, width: int) -> None:
         """Make room for the features of the longest row in ``noted``, and for its values in ``level``.
 
@@ -143,6 +153,8 @@ class Block:
 
     def reserve(self, rows: int) -> np.ndarray:
         """Return the table with room for ``rows`` rows; it grows by doubling and keeps its contents."""
+        if rows > _MOST_STEPS:
+            raise ValueError(f"the training state does not fit together: {rows} steps were not settled. Learn anew.")
         if len(self.table) < rows:
             grown = np.zeros((max(rows, 2 * len(self.table)), self.table.shape[1]))
             grown[: len(self.table)] = self.table
@@ -297,6 +309,10 @@ class Layout(NamedTuple):
                 "the training state was written by another version of sparsco, with another layout of what the "
                 "optimizer keeps: it cannot go on. Learn anew, or continue with that version."
             )
+
+    def bounds(self, problem: Problem, state: State, block: Block, t: int) -> Iterator[Bounded]:
+        """Yield the bounds of what kernels use as places after t examples; shared fields are times of last touches."""
+        yield Bounded("the last touches", self.cells_of(problem, state)[0], float(t))
 
     def start(self, problem: Problem, columns: int) -> tuple[State, Block]:
         """Return a new state, and a block with so many columns."""

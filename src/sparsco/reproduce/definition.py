@@ -261,7 +261,7 @@ def _study(key: str, runs: dict[str, Any], quick: bool, trials: int | None, pair
             raise DefinitionError(f"{key} has no pairs of digits: leave --pairs out.")
         settings = dict(_with_pairs(settings, pairs, tuple(problem["pair"])))
     for name, method in runs["methods"].items():
-        _check_method(f"{key}: method {name!r}", method, runs["methods"])
+        _check_method(f"{key}: method {name!r}", method, runs)
     return Study(
         key,
         runs.get("name", ""),
@@ -306,16 +306,19 @@ def _restricted(study: Study, rows: Sequence[str], columns: Sequence[str]) -> St
     return study._replace(methods=methods, settings=settings)
 
 
-def _check_method(where: str, method: dict[str, Any], others: dict[str, Any]) -> None:
+def _check_method(where: str, method: dict[str, Any], runs: dict[str, Any]) -> None:
     if "round" in method or "sparsify" in method:
         _only(where, method, {"round", "to", "level"} if "round" in method else {"sparsify", "how", "K", "draws"})
         for name in INGREDIENTS:
-            if name in method and "preset" not in others.get(method[name], {}):
+            if name in method and "preset" not in runs["methods"].get(method[name], {}):
                 raise DefinitionError(f"{where}: {method[name]!r} is not another method with a preset.")
         return
     preset = method.get("preset")
     if preset in SELECTORS or preset == "annealed":
         _only(where, method, {"preset", "gamma"})
+    elif preset == "exact":
+        problem: Any = problems.PROBLEMS[runs["problem"]["name"]]
+        _only(where, method, {"preset", *inspect.signature(problem.exact).parameters} - {"self"})
     elif preset in SPECIAL:
         _only(where, method, {"preset"})
     elif preset in PRESETS:

@@ -24,7 +24,7 @@ from ..optimizers import FOBOS
 from ..penalties import L1, ElasticNet, L1Ball, WeightedElasticNet
 from ..presets import PRESETS
 from ..steps import InverseTime
-from .optimum import optimum
+from .optimum import optimum, optimum_in_ball
 from .selection import Annealing, Selection, checksums
 
 _ENTRIES = 4_000_000
@@ -298,17 +298,14 @@ class SVM(NamedTuple):
 class Ratings(NamedTuple):
     """Squared loss in an L1 ball, with centred targets.
 
-    Word counts are replaced by their logarithms, weighted by rarity (idf), and rows are scaled to norm one.  The step
-    (over the rows' mean squared norm) and the first epoch are the best of ``grid`` and ``epochs`` after one pass, by
-    cross-validation on two halves of the training rows.
+    Word counts become logarithms, weighted by rarity (idf), in rows of norm one.  Steps (over the mean squared norm)
+    and first epochs are tuned over ``grid`` and ``epochs`` in the method's ball, by a pass over half of the rows.
     """
 
     source: str
     radius: float
     grid: tuple[float, ...] = ()
-    """The steps that are tried."""
     epochs: tuple[int, ...] = ()
-    """The first epochs that are tried."""
     rows: int = 0
     """The number of first rows that are used of each part; 0: all."""
     seed: int = 0
@@ -328,10 +325,15 @@ class Ratings(NamedTuple):
     def penalty(self) -> L1Ball:
         return L1Ball(self.radius)
 
-    def steps(self, preset: str) -> dict[str, Any]:
-        """Return the parameters of a preset of Epoch-SGD or of SGD in the ball that the data file does not give."""
-        eta1, T1 = _tuned_ball(self, preset)
-        return {"B": self.radius, "eta1": eta1, "T1": T1, "eta": eta1, "paper": True}
+    def steps(self, method: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters of Epoch-SGD or of SGD in the ball that the data file does not give."""
+        ball = self._replace(radius=method.get("B", self.radius))
+        eta1, T1 = _tuned_ball(ball, method["preset"])
+        return {"B": ball.radius, "eta1": eta1, "T1": T1, "eta": eta1, "paper": True}
+
+    def exact(self, B: float) -> np.ndarray:
+        """Return the minimum of the mean loss over the training rows in the ball of radius B."""
+        return optimum_in_ball(*self.training(), B)
 
     def stream(self, trial: int, examples: int) -> Iterator[Chunk]:
         """Yield as many passes as needed, each in its own order."""
@@ -383,7 +385,7 @@ def _unit_rows(X: Any) -> Any:
 
 @functools.lru_cache(maxsize=16)
 def _tuned_ball(problem: Ratings, preset: str) -> tuple[float, int]:
-    """Return the step and epoch of least squared error on one half after a pass over the other half, both ways."""
+    """Return the step and epoch of least squared error on one half after a pass over the other, both ways."""
     epochs = problem.epochs if preset == "TwoStage" else problem.epochs[:1]
     matrix, X, y, _, _ = problem._parts()
     norm = float(squared_norms(matrix.indptr, matrix.data, np.arange(len(matrix))).mean())

@@ -32,9 +32,9 @@ class MeasuresItself(Protocol):
 
 @runtime_checkable
 class HasSteps(Protocol):
-    """A problem that has its own parameters for a preset."""
+    """A problem that has its own parameters for a method."""
 
-    def steps(self, preset: str) -> dict[str, Any]: ...
+    def steps(self, method: dict[str, Any]) -> dict[str, Any]: ...
 
 
 @runtime_checkable
@@ -73,7 +73,8 @@ def measure(
             if name in asked:
                 models[name] = [_models(runs, T) for runs, T in zip(asked[name], at, strict=True)]
             elif "preset" in method:
-                models[name] = [problem.exact()] * len(at)
+                constants = {key: constant for key, constant in method.items() if key != "preset"}
+                models[name] = [problem.exact(**constants)] * len(at)
     for name, method in methods.items():
         if "round" in method:
             models[name] = [_rounded(problem, method, models, k) for k in range(len(at))]
@@ -171,7 +172,7 @@ def _composition(problem: Any, method: dict[str, Any], T: int, trial: int) -> Pr
     if "largest_row" in wanted:
         constants["largest_row"] = problem.largest_row
     if isinstance(problem, HasSteps):
-        constants = {name: x for name, x in problem.steps(method["preset"]).items() if name in wanted} | constants
+        constants = {name: x for name, x in problem.steps(method).items() if name in wanted} | constants
     if "mu" in wanted:
         constants |= {"mu": problem.mu(trial), "rho": problem.rho, "l2_in": problem.l2_in}
     return make(**constants)

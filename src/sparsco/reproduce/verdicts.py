@@ -51,13 +51,10 @@ class Point(NamedTuple):
 
 def cells(experiment: Experiment, results: Results) -> list[Cell]:
     """Return all cells in the order of display, then the claims; a table has only those at the end of the stream."""
-    out, ends = [], []
-    for point in points(experiment, results):
-        if experiment.kind == "curves" or point.is_last:
-            found = [_cell(experiment, point, metric) for metric in experiment.metrics]
-            out += found
-            ends += found if point.is_last else []
-    return out + [_judged(experiment, claim, out if claim.everywhere else ends) for claim in experiment.claims]
+    shown = [point for point in points(experiment, results) if experiment.kind == "curves" or point.is_last]
+    ends = [point for point in shown if point.is_last]
+    out = [_cell(experiment, point, metric) for point in shown for metric in experiment.metrics]
+    return out + [_judged(experiment, claim, shown if claim.everywhere else ends) for claim in experiment.claims]
 
 
 def points(experiment: Experiment, results: Results) -> Iterator[Point]:
@@ -135,18 +132,65 @@ def _is_close(ours: float, spread: float | None, paper: float, tolerance: dict[s
     return abs(ours - paper) <= allowed + 1e-12
 
 
-def _judged(experiment: Experiment, claim: Claim, found: list[Cell]) -> Cell:
-    """Return the share of columns in which a claim holds, as a cell; it agrees if that is all of them."""
-    ours = {(cell.row, cell.column): cell.ours for cell in found if cell.metric == claim.metric}
-    sign = {"below": 1.0, "above": -1.0}[claim.relation]
-    held = []
-    for column in dict.fromkeys(cell.column for cell in found):
-        mine, theirs = ours.get((claim.row, column)), [ours.get((row, column)) for row in claim.than]
-        known = [other for other in theirs if other is not None]
-        if mine is not None and len(known) == len(theirs):
-            held.append(all(sign * (mine - other) < claim.within * abs(other) for other in known))
-    share = sum(held) / len(held) if held else None
-    few = min(study.trials for study in experiment.studies) < LEAST_TRIALS
-    verdict = UNJUDGED if share is None or few or experiment.is_quick else AGREES if share == 1.0 else DIFFERS
-    reason = claim.reason if verdict == DIFFERS else ""
-    return Cell(claim.text, "claim", claim.metric, 1.0, share, None, verdict, reason)
+def _judged(experiment: Experiment, claim: Claim, shown: list[Point]) -> Cell:
+    """Return the share of columns in which a claim holds by the means, as a cell.
+
+    The claim agrees if every comparison holds by more than three standard errors, and differs if one of them fails by
+    as much.  Otherwise the trials leave it open, and it is not judged.  The probability of an error that belongs to
+    three standard errors is that of the whole claim: it is shared by all comparisons of which a single one can fail.
+    """
+    from scipy.stats import norm, t
+
+    columns: dict[str, dict[str, Point]] = {}
+    for point in shown:
+        columns.setdefault(point.column, {})[point.row] = point
+    compared = [[_margin(claim, rows[claim.row], rows[than]) for than in claim.than] for rows in columns.values()]
+    known = [[margin for margin in column if margin] for column in compared if None not in column]
+    share = float(np.mean([all(margin.mean > 0.0 for margin in column) for column in known])) if known else None
+    margins, likely = [margin for column in known for margin in column], norm.sf(3.0)
+    verdict = UNJUDGED
+    if margins and not experiment.is_quick and min(margin.trials for margin in margins) >= LEAST_TRIALS:
+        if any(m.mean + t.isf(likely / len(margins), m.trials - 1) * m.error <= 0.0 for m in margins):
+            verdict = DIFFERS
+        elif all(m.mean - t.isf(likely, m.trials - 1) * m.error > 0.0 for m in margins):
+            verdict = AGREES
+    return Cell(
+        claim.text, "claim", claim.metric, 1.0, share, None, verdict, claim.reason if verdict == DIFFERS else ""
+    )
+
+
+class Margin(NamedTuple):
+    """By how much a comparison holds, with the standard error; negative if it does not."""
+
+    mean: float
+    error: float
+    trials: int
+
+
+def _margin(claim: Claim, mine: Point, other: Point) -> Margin | None:
+    """Return the margin of a comparison of two rows; None if training diverged.
+
+    Both rows learn the same streams, so the error comes from leaving out the same trial of both (the jackknife).  For
+    means that is the paired t test.  For variances, which are compared by their logarithms, it is Miller's test.  It
+    needs no normal distribution: on squares of normal numbers it errs once in a hundred, where F errs ten times.
+    """
+    n = len(mine.trials)
+    pairs = list(zip(mine.trials, other.trials if len(other.trials) == n else other.trials * n, strict=True))
+
+    def margin(pairs: list[tuple[Result, Result]]) -> float:
+        a, b = (_summary(claim.metric, mine.place, list(trials))[0] for trials in zip(*pairs, strict=True))
+        if a is None or b is None:
+            return math.nan
+        sign = {"below": 1.0, "above": -1.0}[claim.relation]
+        if claim.metric == "Var":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return float(sign * (np.log(b) - np.log(a) + np.log1p(sign * claim.within)))
+        return claim.within * abs(b) - sign * (a - b)
+
+    whole = margin(pairs)
+    if math.isnan(whole):
+        return None
+    if n < LEAST_TRIALS:
+        return Margin(whole, math.inf, n)
+    without = [margin(pairs[:k] + pairs[k + 1 :]) for k in range(n)]
+    return Margin(whole, (n - 1) / math.sqrt(n) * float(np.std(without, ddof=1)), n)

@@ -14,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..choice.splits import dealt
+from ..data.inspection import sound
 from ..data.randomness import Purpose, uniform
 from ..estimators.held_out import by_row_of, folds_of, is_by_row
 from ..estimators.margins import has_probabilities
@@ -146,17 +147,16 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
                 "fewer than two folds have rows with a weight: give other folds, or a positive weight to more rows."
             )
         spread = judged[:, 0].std(0, ddof=1) / np.sqrt(len(judged))
-        summary = judged[:, 0].mean(0), spread, judged[:, 2].mean(0)
+        summary = judged[:, 0].mean(0), spread, *judged[:, 2:].mean(0)
         stability = _stability(found.selected, found.shell.n_features_in_)
         self.path_ = Path(found.shell, found.solved, summary, stability, found.l1_ratio)
-        if isinstance(self.choose, str):
-            self.path_.warn_at_edge()
+        self.path_.warn_of(self.choose)
         self.alpha_ = self._chosen(found)
         self.best_estimator_ = self.path_.model(self.alpha_)
         self.l1_ratio_ = self.best_estimator_.l1_ratio_
         self.n_features_in_ = self.best_estimator_.n_features_in_
-        if self.best_estimator_.column_names is not None:
-            self.feature_names_in_ = self.best_estimator_.column_names
+        if self.best_estimator_.input_names is not None:
+            self.feature_names_in_ = self.best_estimator_.input_names
         if self.best_estimator_.has_classes:
             self.classes_ = self.best_estimator_.classes_
 
@@ -214,7 +214,7 @@ class CrossValidated(Viewed, SelectorMixin, BaseEstimator):
         check_is_fitted(self)
         if self.best_estimator_.reads_by_description(X, reset=False):
             return X
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
     def predict(self, X: Any, offset: Any = None) -> np.ndarray:
         """Return the predictions of the chosen model; ``offset`` is added to the margins."""

@@ -10,6 +10,7 @@ from ..data.rows import Matrix
 from ..data.rows import margins as margins_of
 from ..data.slot_tables import numbered
 from ..losses import value
+from ..problem.pilot import best_intercepts
 
 Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
 """The rows of a reader, with their targets and weights."""
@@ -26,11 +27,13 @@ class Judged(NamedTuple):
     loss: np.ndarray
     squares: np.ndarray
     mistakes: np.ndarray
+    constants: np.ndarray
+    """The losses of models without features, which are the best constants of the first rows that were learned."""
 
     @classmethod
     def nothing(cls, m: int) -> Judged:
         """Return the figures of zero rows, for m strengths."""
-        return cls(0.0, 0, np.zeros(m), np.zeros(m), np.zeros(m))
+        return cls(0.0, 0, *np.zeros((4, m)))
 
     def __add__(self, other: Any) -> Judged:
         return Judged(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
@@ -46,13 +49,16 @@ class Judged(NamedTuple):
         _, _, *arrays = zip(*parts, strict=True)
         return cls(parts[0].weight, parts[0].rows, *map(np.concatenate, arrays))
 
-    def summary(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the mean losses, their standard errors and the mean mistakes; NaN if no rows were evaluated."""
+    def summary(self) -> tuple[np.ndarray, ...]:
+        """Return the mean losses, their standard errors, the mean mistakes and the mean losses of constants.
+
+        They are NaN if no rows were evaluated.
+        """
         n = max(self.rows, 1) if self.rows else np.nan
         scale = self.weight if self.rows else np.nan
         mean = self.loss / n
         spread = np.sqrt(np.maximum(self.squares / n - np.square(mean), 0.0) / n)
-        return self.loss / scale, spread * n / scale, self.mistakes / scale
+        return self.loss / scale, spread * n / scale, self.mistakes / scale, self.constants / scale
 
 
 class Unseen(NamedTuple):
@@ -108,14 +114,17 @@ def judged(
     """
     n, m, runs = len(y), len(learner.strengths), learner.fit_state.runs
     scale, codes = np.ones(n) if weights is None else weights, learner.codes_of(y)
-    losses, k, first = np.zeros((n, m)), 0, 0
+    losses, nothing, k, first = np.zeros((n, m)), np.zeros(n), 0, 0
     every = np.empty((sum(run.targets.m for run in runs) // m, m, n))
     for run, p in zip(runs, margins, strict=True):
         targets, scaled = run.lanes_of(codes, scale)
+        measured = run if run.pilot is not None else run.measured_copy()  # few rows leave the loss open
         with np.errstate(over="ignore", invalid="ignore"):
-            found = scaled * value(run.problem.loss, p, targets)
+            found = scaled * value(measured.problem.loss, p, targets)
         own, outputs = slice(k, k + run.targets.copies), slice(first, first + run.targets.base.m)
         losses[:, own] += found.reshape(n, run.targets.copies, -1).sum(2)
+        if k == 0:  # the models of other strengths have the same constants
+            nothing += _losses_of_constants(measured, targets, scaled)
         every[outputs, own] = p.reshape(n, run.targets.copies, -1).T
         k = own.stop % m
         first = outputs.stop if k == 0 else first
@@ -124,7 +133,16 @@ def judged(
     if shares is not None:
         column, counted = shares[:, None], float(shares[scale != 0.0].sum())
         sums = (losses * column).sum(0), (np.square(losses) * column).sum(0), (each * shares).sum(1)
-        return Judged(float((scale * shares).sum()), counted, *sums)
+        return Judged(float((scale * shares).sum()), counted, *sums, np.full(m, (nothing * shares).sum()))
     mistakes = each.sum(1)  # no threads of BLAS
     counted = int(np.count_nonzero(scale))
-    return Judged(float(scale.sum()), counted, losses.sum(0), np.square(losses).sum(0), mistakes)
+    squares, constants = np.square(losses).sum(0), np.full(m, nothing.sum())
+    return Judged(float(scale.sum()), counted, losses.sum(0), squares, mistakes, constants)
+
+
+def _losses_of_constants(run: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the losses of rows by the best constants of the run's first rows, summed over the models."""
+    m, problem, first = run.targets.base.m, run.problem, run.pilot_rows
+    own = first.targets[:, :m], first.weights[:, :m]
+    b = best_intercepts(problem.loss, *own) if problem.intercept else np.zeros(m)
+    return (weights[:, :m] * value(problem.loss, np.tile(b, (len(weights), 1)), targets[:, :m])).sum(1)

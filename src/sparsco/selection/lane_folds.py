@@ -24,12 +24,15 @@ from .learning import Folds, converted, finished, polished, solved
 
 
 class Found(NamedTuple):
-    """The models of all rows, and of each fold the figures (loss, spread, error) and the features by strength."""
+    """The models of all rows, and of each fold the figures and the features by strength.
+
+    The figures are the loss, its spread, the error and the loss of constants.
+    """
 
     shell: Any
     solved: list[Converted]
     figures: np.ndarray
-    """(folds, 3, strengths)"""
+    """(folds, 4, strengths)"""
     selected: list[list[sp.csr_array]]
     """The weights (models, features) of each strength, for every fold."""
     l1_ratio: float | None = None

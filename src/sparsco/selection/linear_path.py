@@ -179,6 +179,10 @@ class LinearPath:
 
     # ---- attributes that training needs ----------------------------------------------------------------------------
 
+    def loss_record(self) -> Any:
+        """Return the loss that is learned, as a record."""
+        return self.new_learner().loss_record()
+
     def settings(self) -> dict[str, Any]:
         """Return the parameters of the estimator and of the path."""
         own = {name: getattr(self, name) for name in inspect.signature(LinearPath).parameters if name != "estimator"}
@@ -237,13 +241,14 @@ class LinearPath:
     def _take_ends(self, ends: list[Any]) -> None:
         """Set the models from the runs and their answers."""
         self._fit.take(ends)
-        if isinstance(self.choose, str) and self._fit.model is not None:
-            self._fit.model.warn_at_edge()
+        if self._fit.model is not None and self._part == slice(None):
+            self._fit.model.warn_of(self.choose)
 
     def finish_with(self, models: Path) -> None:
-        """Set the models, without a training state."""
+        """Set the models of all strengths, without a training state."""
         self._fit = PathState()
         self._fit.finish_with(models)
+        models.warn_of(self.choose)
 
     def part(self, first: int, stop: int) -> Self:
         """Return a new path that learns some of the strengths."""

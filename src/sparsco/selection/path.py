@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..conversions.choose import WORSE
 from ..estimators.converted import Converted
 from ..estimators.linear import LinearModel
 from ..penalties import RATIOS
@@ -23,7 +24,8 @@ class Path:
     ``alphas`` are their L1 weights, ``rhos`` their L2 weights, which are all the same.  For a mixture ``l1_ratio`` the
     alphas are the strengths of both terms together.  ``losses``, ``spreads`` and ``errors`` are
     figures on rows that were not learned, NaN if there were none.  They are the mean loss, its standard error, and the
-    share of wrong labels or the mean squared error.  ``stability`` is the agreement of the selections of folds (the
+    share of wrong labels or the mean squared error.  ``constants`` are the mean losses of a model without features on
+    the same rows.  ``stability`` is the agreement of the selections of folds (the
     mean of Cohen's kappa over pairs), None without folds.
     """
 
@@ -31,7 +33,7 @@ class Path:
         self,
         shell: LinearModel,
         solved: list[Converted],
-        judged: tuple[np.ndarray, np.ndarray, np.ndarray],
+        judged: tuple[np.ndarray, ...],
         stability: np.ndarray | None = None,
         l1_ratio: float | None = None,
     ) -> None:
@@ -41,7 +43,7 @@ class Path:
         self.alphas = np.array([each.report["lam"] for each in solved])
         if l1_ratio is not None:
             self.alphas = self.alphas + self.rhos
-        self.losses, self.spreads, self.errors = judged
+        self.losses, self.spreads, self.errors, self.constants = judged
 
     def __len__(self) -> int:
         return len(self.solved)
@@ -88,9 +90,10 @@ class Path:
     @classmethod
     def beside(cls, parts: list[Path]) -> Path:
         """Return one path with the strengths of several paths, which were learned from the same rows."""
-        figures = zip(*((part.losses, part.spreads, part.errors) for part in parts), strict=True)
-        losses, spreads, errors = map(np.concatenate, figures)
-        return cls(parts[0].shell, [each for part in parts for each in part.solved], (losses, spreads, errors))
+        figures = zip(*((part.losses, part.spreads, part.errors, part.constants) for part in parts), strict=True)
+        return cls(
+            parts[0].shell, [each for part in parts for each in part.solved], tuple(map(np.concatenate, figures))
+        )
 
     def model(self, alpha: float) -> Any:
         """Return the model of one of the path's strengths as an estimator, which can predict but not learn further."""
@@ -134,17 +137,32 @@ class Path:
                     "out (SparsePath: validation=0.2), or choose a number of features."
                 )
             return float(self.alphas[allowed].min())
+        return float(self.alphas[self._best(rule, allowed)])
+
+    def _best(self, rule: Any, allowed: np.ndarray) -> int:
+        """Return the place of the strength that a rule takes among those that are allowed."""
         losses = np.where(allowed & np.isfinite(self.losses), self.losses, np.inf)
         best = int(losses.argmin())
         if rule == "1-se":
             best = int(np.flatnonzero(losses <= losses[best] + self.spreads[best])[0])
-        return float(self.alphas[best])
+        return best
 
-    def warn_at_edge(self) -> None:
-        """Warn if the least loss is at the first or last of several strengths, with what to do."""
-        if len(self) < 2 or not self.is_judged:
+    def warn_of(self, rule: Any) -> None:
+        """Warn if what a rule takes is worse than a constant, or the least loss is at the first or last strength."""
+        nonzeros, is_named = self.nonzeros, isinstance(rule, str)
+        allowed = np.ones(len(self), bool) if is_named else nonzeros <= rule
+        if not self.is_judged or not allowed.any():
             return
-        best = int(np.where(np.isfinite(self.losses), self.losses, np.inf).argmin())
+        best = self._best(rule, allowed)
+        slack = 0.0 if nonzeros[best] else self.spreads[best]  # it is a constant, too, of other rows
+        if self.losses[best] > self.constants[best] + slack:
+            warn(WORSE.format(f"choose={rule!r}", "pass larger alphas=, or give more rows or other features"))
+        elif is_named and len(self) > 1:
+            self._warn_at_edge()
+
+    def _warn_at_edge(self) -> None:
+        """Warn if the least loss is at the first or last strength, with what to do."""
+        best = self._best("min", np.ones(len(self), bool))
         where = f"alpha = {self.alphas[best]:.4g}"
         if best == len(self) - 1:
             warn(f"the least loss is at the smallest strength, {where}: pass smaller alphas= or eps=.")

@@ -19,7 +19,7 @@ _RISE = 1.001
 
 
 class _Searched(NamedTuple):
-    """The models of all rows and of the folds along the strengths of a mixture; figures are (folds, 3, strengths)."""
+    """The models of all rows and of the folds along the strengths of a mixture; figures are (folds, 4, strengths)."""
 
     l1_ratio: float | None
     strengths: Strengths

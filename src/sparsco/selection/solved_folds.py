@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ..choice.fitting import Strength
 from ..choice.problem import Task
+from ..choice.scale import Scale
 from ..conversions.choose import Choose
 from ..data.randomness import seed_of
 from ..data.rows import Matrix
@@ -25,6 +26,7 @@ from ..estimators.passes import counted_rows
 from ..losses import value
 from ..offsets import numbers_of
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
+from ..problem.pilot import best_intercepts
 from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
@@ -172,12 +174,12 @@ class SolvedFolds:
             if q:
                 solver.take(task.examples(rows, q))
             found = max(found, solver.strength_of_nothing())
-        return found * (1.0 + 1e-4) or 1.0  # the digits of the folds
+        return found * task.scale.of_l1 * (1.0 + 1e-4) or 1.0  # the digits of the folds
 
     def judged(self, strengths: Strengths, starts: list[Model | None]) -> tuple[list[list[Model]], np.ndarray]:
         """Return the models of all rows and of every fold, from a start for each, and the figures of the folds.
 
-        The figures are (folds, 3, strengths).
+        The figures are (folds, 4, strengths).
         """
         folds = list(range(-1, self.n_folds))
         with one_blas_thread():
@@ -238,13 +240,16 @@ class SolvedFolds:
     def _polished(self, strengths: Strengths, models: list[Model]) -> tuple[list[Model], list[dict[str, Any]]]:
         """Return the certified optima of all strengths, started at the solution of the largest, and certificates."""
         task, kept, tol, units = self.job.task, self.job.kept(-1), tolerance(self.learner), self.units
-        rows = RowsInMemory(self.rows[0].take(kept), task.targets[kept], task.weights[kept]).in_units(units)
+        targets = np.concatenate(
+            [run.lanes_of(*(each[kept] for each in self.rows[1:]))[0] for run in self.runs], axis=1
+        )
+        rows = RowsInMemory(self.rows[0].take(kept), targets, task.weights[kept]).in_units(units)
         start = np.hstack([model.coef.toarray().T for model in models]) * units[:, None]
         found = polish(
             rows,
             start,
             np.concatenate([model.b for model in models]),
-            loss=task.loss,
+            loss=self.runs[0].problem.loss,
             penalty=_penalty(1.0, 0.0, self.runs[0].problem.penalty.pen),
             lams=np.repeat(strengths.lams, task.m),
             rhos=np.repeat(strengths.rhos, task.m),
@@ -278,15 +283,16 @@ def _penalty(lam: float, rho: float, pen: np.ndarray | None) -> Any:
 
 
 def _task(placed: Matrix, codes: np.ndarray, own: np.ndarray, runs: list[Any], units: np.ndarray) -> Task:
-    """Return the rows with the targets and weights of all models."""
+    """Return the rows with the targets and weights of all models; weights of features are those for y as it is."""
     lanes = [run.lanes_of(codes, own) for run in runs]
     targets, weights = (np.concatenate([each[k] for each in lanes], axis=1) for k in (0, 1))
     problem, n = runs[0].problem, len(own)
     if problem.penalty.pen is not None:
         units = units * problem.penalty.pen
-    losses = problem.loss, smooth(problem.loss)
-    csr = placed.indptr, placed.indices, placed.data
-    return Task(*csr, targets, weights, np.arange(n), units, *losses, problem.intercept)
+    scale = Scale.of(problem.loss, targets, weights, problem.intercept)
+    loss, csr = problem.loss.in_units_of(scale.unit), (placed.indptr, placed.indices, placed.data)
+    losses = loss, smooth(loss)
+    return Task(*csr, scale.inside(targets), weights, np.arange(n), units, *losses, problem.intercept, scale=scale)
 
 
 def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy, job: Job) -> list[Model]:
@@ -296,18 +302,20 @@ def _fold(k: int, strengths: Strengths, start: Model | None, accuracy: Accuracy,
     solver = solver_of(X, task.examples(rows, 0), task.units[columns], task.intercept)
     b, parts = np.empty((len(strengths), task.m)), list[list[tuple[np.ndarray, np.ndarray]]]()
     for q in range(task.m):
+        scale = task.scale.of_models([q])
         if start is not None:
-            wide = start.coef[[q]].toarray()[0]
-            solver.start_at(task.examples(rows, q), wide[columns], float(start.b[q]))
+            w, first = scale.of_outside(start.coef[[q]].toarray()[0][columns], start.b[[q]])
+            solver.start_at(task.examples(rows, q), w, float(first[0]))
         elif q:
             solver.take(task.examples(rows, q))
         parts.append([])
         for s, (total, ratio) in enumerate(strengths.each()):
             which = "all rows" if k < 0 else f"fold {k + 1} of {len(job.folds.judged)}"
             step(f"{which}: model {q + 1} of {task.m}, strength {s + 1} of {len(strengths)}")
-            w, b[s, q] = solver.solve(total, ratio, accuracy)
+            w, found = solver.solve(*scale.strength_inside(total, ratio), accuracy)
             used = np.flatnonzero(w)
-            parts[q].append((columns[used], w[used].copy()))
+            w, b[s, [q]] = scale.outside(w[used], np.array([found]))
+            parts[q].append((columns[used], w))
     return [Model(_stacked([part[s] for part in parts], task.d), b[s]) for s in range(len(strengths))]
 
 
@@ -335,23 +343,25 @@ def _dense_folds(
         np.tile(classes, len(folds)) if len(columns) > _OWN_GRAM else np.arange(shape[1]),
     )
     solver, mean, spread = _lane_solver(X, lanes, task.units[columns], task.intercept, accuracy)
-    given = [start for start in starts if start is not None]
+    given, scale = [start for start in starts if start is not None], task.scale.of_models(classes)
     if given:
-        w = np.concatenate([start.coef[classes].toarray()[:, columns] for start in given]).T
-        solver.start_at(w * spread[:, None], np.concatenate([start.b[classes] for start in given]) + mean @ w)
+        inside = [scale.of_outside(start.coef[classes].toarray()[:, columns], start.b[classes]) for start in given]
+        w, b = np.concatenate([w for w, _ in inside]).T, np.concatenate([b for _, b in inside])
+        solver.start_at(w * spread[:, None], b + mean @ w)
     out: list[list[Model]] = [[] for _ in folds]
     for s, (total, ratio) in enumerate(strengths.each()):
         what = f"models {block.start + 1} to {block.stop} of {task.m}, strength {s + 1} of {len(strengths)}"
         step(f"{len(folds) - 1} folds and all rows: {what}")
         with one_blas_thread():  # also on other machines
-            solver.solve(total, ratio, accuracy)
+            solver.solve(*scale.strength_inside(total, ratio), accuracy)
         w = solver.w / spread[:, None]
         b = solver.b - mean @ w
         for k, models in enumerate(out):
             part = slice(k * len(block), (k + 1) * len(block))
-            coef = sp.csr_array(w[:, part].T)
+            coef, own_b = scale.outside(w[:, part].T, b[part])
+            coef = sp.csr_array(coef)
             wide = sp.csr_array((coef.data, columns[coef.indices], coef.indptr), shape=(len(block), task.d))
-            models.append(Model(wide, b[part]))
+            models.append(Model(wide, own_b))
     return out
 
 
@@ -382,23 +392,34 @@ def _beside(parts: tuple[Model, ...]) -> Model:
 
 
 def _figures(k: int, models: list[Model], job: Job) -> np.ndarray:
-    """Return the figures of the models of a fold on its own rows: loss, spread and error by strength."""
+    """Return the figures of the models of a fold on its own rows, and those of constants, by strength."""
     task, held = job.task, np.flatnonzero(job.folds.judged[k])
     X, columns = task.by_column(held)
     own, targets, weights = job.own[held], task.targets[held], task.weights[held]
     parts = []
     for model in models:
+        data, b = task.scale.of_outside(model.coef.data, model.b)
         p = np.empty((len(held), task.m), order="F")
         for q in range(task.m):
-            p[:, q] = model.b[q]
+            p[:, q] = b[q]
             wide = np.zeros(task.d)
             part = slice(model.coef.indptr[q], model.coef.indptr[q + 1])
-            wide[model.coef.indices[part]] = model.coef.data[part]
+            wide[model.coef.indices[part]] = data[part]
             add_columns(X.first, X.rows, X.x, wide[columns], p[:, q])
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = (weights * value(task.loss, p, targets)).sum(1)
-        wrong = job.shell.mistakes(job.shell.arranged(p.T).T, job.y[held])
+            losses = task.as_given((weights * value(task.loss, p, targets)).sum(1), held, np.arange(task.m))
+        wrong = job.shell.mistakes(job.shell.arranged(task.scale.outside(p, p)[1].T).T, job.y[held])
         mistakes = ((wrong if wrong.ndim == 1 else wrong.mean(1)) * own).sum()
         parts.append((losses.sum(), np.square(losses).sum(), mistakes))
     loss, squares, mistakes = np.array(parts).T
-    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes).summary())
+    nothing = np.full(len(models), _loss_of_constants(k, held, job))
+    return np.array(Judged(float(own.sum()), int(np.count_nonzero(own)), loss, squares, mistakes, nothing).summary())
+
+
+def _loss_of_constants(k: int, held: np.ndarray, job: Job) -> float:
+    """Return the loss of the rows of a fold by the best constants of some of the rows that it learns."""
+    task, rows = job.task, job.kept(k)
+    rows = rows[:: max(len(rows) // PILOT_ROWS, 1)]
+    b = best_intercepts(task.loss, task.targets[rows], task.weights[rows]) if task.intercept else np.zeros(task.m)
+    losses = task.weights[held] * value(task.loss, np.tile(b, (len(held), 1)), task.targets[held])
+    return float(task.as_given(losses.sum(1), held, np.arange(task.m)).sum())

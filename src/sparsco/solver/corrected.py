@@ -16,12 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..jit.dispatch import U, allocating_kernel, inlined
-from ..losses import Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, Tweedie, curvature, derivative
+from ..losses import curvature, derivative
 from .columns import dot, dot_column
 from .descent import sweep_columns
 
-SERVED = Gamma, Huber, Logistic, Poisson, Squared, SquaredHinge, Tweedie
-"""The losses that the kernel is compiled for: ours, with a curvature."""
 LEAST_CURVATURE = 4e-3
 """The least curvature of a row, as a share of the loss's scale."""
 _NEAR, _BEYOND = 0.9, 1.05

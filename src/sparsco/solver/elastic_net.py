@@ -15,9 +15,10 @@ import numpy as np
 
 from ..losses import Squared, curvature, derivative, value
 from ..offsets import base_of, has_offset
+from ..problem.pilot import best_intercept
 from ..util.blas import one_blas_thread
 from .columns import ByColumn, add_columns, gradient
-from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
+from .descent import FAR, MOST_CHANGE, MOST_DAMPING, SLOW, SWEEPS, descend, descend_gram, no_bounds
 
 LEAST_CURVATURE = 4e-3
 """The least curvature of an example, as a share of the loss's bound.
@@ -85,6 +86,8 @@ class Accuracy(NamedTuple):
         return float(np.sqrt(self.tolerance))
 
 
+_CONSTANT, _LOST = Accuracy(1e-9, 50), 1e-2
+"""The accuracy of the model without features, and the share of its slopes that may be left in the intercept."""
 ROUGH, REFIT, FINE = Accuracy(1e-2, 4, 2), Accuracy(1e-3, 8), Accuracy(1e-4, 20, 4, 0.3)
 
 
@@ -131,9 +134,19 @@ class ElasticNetSolver:
         self.p = np.zeros(self.X.n) + self.examples.offset
         none = np.empty(0, np.int64)
         if self.intercept:
-            self._newton(none.astype(float), none.astype(float), none, Accuracy(1e-9, 50))
+            self._newton(none.astype(float), none.astype(float), none, _CONSTANT)
+            if self._is_lost():
+                y, weights, loss, offset = self.examples
+                self.start_at(self.examples, self.w, best_intercept(loss, y, weights, offset))
+                self._newton(none.astype(float), none.astype(float), none, _CONSTANT)
         self._differentiate()
         self._nothing = self.b, self.p.copy(), self.g.copy()
+
+    def _is_lost(self) -> bool:
+        """Return whether the intercept is far from the best one: steps lead nowhere where a loss has no curvature."""
+        y, weights, loss, _ = self.examples
+        slopes = weights * derivative(loss, self.p, y) / self.n
+        return bool(abs(slopes.sum() + self.tilt.b) > _LOST * np.abs(slopes).sum())
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
@@ -291,10 +304,11 @@ class Gram(NamedTuple):
 
 
 class DenseSolver(ElasticNetSolver):
-    """Solutions of elastic nets for few columns with many entries: steps by the Gram matrix of the columns.
+    """Solutions of elastic nets for dense columns: steps by the Gram matrix of the columns.
 
-    A Gram matrix of another point serves, scaled by the sum of the curvatures, as long as that sum has not changed by
-    more than a factor of two and steps lower the objective fast, or the end is near.
+    A matrix of another point serves, scaled by the sum of the curvatures, while the shares of the examples in that sum
+    have hardly changed, and steps lower the objective fast or the end is near.  (If the sum alone were compared, steps
+    could be short in some directions, and the last one lower the objective by little far from its minimum.)
     """
 
     def _prepare(self) -> None:
@@ -302,19 +316,21 @@ class DenseSolver(ElasticNetSolver):
         self._columns, self._is_fresh = self.dense, False
         """The columns of the present model: all of them, or those of a refit."""
         self._gram: Gram | None = None
+        self._h = np.zeros(self.X.n)
+        """The curvatures of the examples in the Gram matrix."""
 
     def take(self, examples: Examples) -> None:
         """Replace the examples, and go back to the model without features."""
-        if not (isinstance(examples.loss, Squared) and np.array_equal(examples.weights, self.examples.weights)):
+        if not (has_constant_curvature(examples.loss) and np.array_equal(examples.weights, self.examples.weights)):
             self._gram = None
         super().take(examples)
 
     def refit(self, chosen: np.ndarray, ridge: float, accuracy: Accuracy = REFIT) -> tuple[np.ndarray, float]:
-        every = self._columns, self._gram, self._is_fresh
+        every = self._columns, self._gram, self._h, self._is_fresh
         self._columns = self.dense.T[chosen].T
         self._gram = None if self._gram is None else self._gram.at(chosen)
         found = super().refit(chosen, ridge, accuracy)
-        self._columns, self._gram, self._is_fresh = every
+        self._columns, self._gram, self._h, self._is_fresh = every
         return found
 
     def _first_columns(self, pen: np.ndarray) -> np.ndarray:
@@ -341,8 +357,8 @@ class DenseSolver(ElasticNetSolver):
             db = -(float(c.sum()) + self.tilt.b) / (damping * float(h.sum()))
             return self.p + db, db
         now, D = float(h.sum()), self._columns
-        if self._gram is None or not 0.5 < now / self._gram.total < 2.0:
-            self._gram, self._is_fresh = self._gram_at(h), True
+        if self._gram is None or np.abs(h / now - self._h / self._gram.total).sum() > MOST_CHANGE:
+            self._gram, self._h, self._is_fresh = self._gram_at(h), h, True
         scale = damping * now / self._gram.total
         G, mean, total = scale * self._gram.G, scale * self._gram.mean, scale * self._gram.total
         w, db = self.w[chosen], 0.0
@@ -365,7 +381,7 @@ class DenseSolver(ElasticNetSolver):
         return True
 
     def _accepted(self, fall: float, least: float) -> None:
-        self._is_fresh = isinstance(self.examples.loss, Squared)
+        self._is_fresh = has_constant_curvature(self.examples.loss)
         if fall > max(SLOW * self._last_fall, FAR * least) and not self._is_fresh:
             self._gram = None
         self._last_fall = fall
@@ -375,11 +391,12 @@ class DenseSolver(ElasticNetSolver):
         every = every_row(len(h), D.shape[1], self.examples.loss)
         some = h[::every]
         gram = gram_of(D[::every], some * (total / float(some.sum())), self.intercept)
-        own = h @ np.square(D)  # of all rows: a column that is rare may have no entries in some of them
-        if self.intercept:
-            own -= np.square(h @ D) / total
-        diagonal = diagonal_of(gram.G)
-        np.maximum(diagonal, own, out=diagonal)
+        if every > 1:  # a column that is rare may have no entries in some of the rows
+            own = h @ np.square(D)
+            if self.intercept:
+                own -= np.square(h @ D) / total
+            diagonal = diagonal_of(gram.G)
+            np.maximum(diagonal, own, out=diagonal)
         return gram
 
 
@@ -388,12 +405,17 @@ def diagonal_of(G: np.ndarray) -> np.ndarray:
     return np.einsum("ii->i", G)
 
 
+def has_constant_curvature(loss: Any) -> bool:
+    """Return whether a loss has the same second derivatives everywhere, so that one Gram matrix serves for ever."""
+    return isinstance(loss, Squared)
+
+
 def every_row(n: int, d: int, loss: Any) -> int:
     """Return 1 if all of n rows belong into a Gram matrix of d columns, or k if every k-th row stands for all.
 
     All do where the matrix serves for ever.
     """
-    return 1 if isinstance(loss, Squared) else max(n // max(4 * d, 2000), 1)
+    return 1 if has_constant_curvature(loss) else max(n // max(4 * d, 2000), 1)
 
 
 def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
@@ -408,19 +430,52 @@ def gram_of(D: np.ndarray, h: np.ndarray, intercept: bool) -> Gram:
     return Gram(G, mean, total)
 
 
-_GRAM_COLUMNS = 1000
-_GRAM_DENSITY = 0.08
-_GRAM_CELLS = 60_000_000
+_GRAM_COLUMNS, _GRAM_CELLS = 1000, 60_000_000
+"""The most columns of a Gram matrix, and the most cells of dense rows that are kept for it."""
+_SHARED_DENSITY = 0.08
+"""The density above which a matrix that serves many models is best.
+
+CPU time of SparseClassifierCV, in ms, with matrices that the folds share and by columns: a9a 372 and 1249, mushrooms
+380 and 1016, spambase 71 and 130, madelon 676 and 1638, 2000 x 300 at 10% 112 and 1086.
+"""
+_CELL, _PRODUCT, _SHARED_PRODUCT = 0.45, 0.002, 0.0007
+"""The cost of a solution by a Gram matrix: per cell of the dense rows, and per product that the matrix takes.
+
+The unit is the cost by columns per entry.  One matrix of a loss whose curvature is constant serves all solutions.
+Fitted to CPU times of the same 14 strengths, and near 1 to those of default fits.  These are the quotients of the
+times, by the matrix / by columns, at ROUGH and at FINE, and in brackets the predicted ones: 10,000 x 50 dense and
+correlated .49 .39 (.5), without correlation .68 .49 (.5), cod-rna .52 .42 (.5), splice .88 .88 (.6), 2000 x 300 dense
+.98 .51 (1.1; default fits 1.4), phishing 1.4 1.1 (1.1), madelon 1.8 .19 (1.5; default fits 1.5), covtype 1.1 1.1 (2.1),
+spambase 1.6 1.7 (2.6), mushrooms 2.7 2.0 (3), a9a 3.8 3.5 (4.3), 4000 x 300 at 10% 5.6 4.7 (11), 3000 x 800 at 70%
+1.9 1.1 (2.9).  Squared loss: 3000 x 100 at 30% 1.7 1.4 (1.7), at 70% .98 .78 (.7), 3000 x 800 at 30% 3.3 1.7 (3.4), at
+70% 1.5 .88 (1.4), 1000 x 800 dense (1.0; default fits 1.2).
+"""
 
 
 def is_dense(X: ByColumn) -> bool:
-    """Return whether there are few columns with many entries, for which Gram matrices are best."""
+    """Return whether there are few columns with many entries, for which matrices that serve many models are best."""
     return has_many_entries(X.n, X.d, len(X.x))
 
 
 def has_many_entries(n: int, d: int, entries: int) -> bool:
     """Return whether n rows have few columns with many entries."""
-    return d <= _GRAM_COLUMNS and entries > _GRAM_DENSITY * n * d and 2 * n > d and n * d < _GRAM_CELLS
+    return entries > _SHARED_DENSITY * n * d and has_room(n, d)
+
+
+def has_room(n: int, d: int) -> bool:
+    """Return whether n rows have few enough columns for a Gram matrix, and few enough cells for a dense copy."""
+    return d <= _GRAM_COLUMNS and 2 * n > d and n * d < _GRAM_CELLS
+
+
+def is_cheaper_by_gram(n: int, d: int, entries: int, loss: Any) -> bool:
+    """Return whether solutions by a Gram matrix of d columns of n rows cost less than those by columns.
+
+    By columns each sweep reads the entries of columns with a weight.  By the matrix sweeps cost next to nothing, but
+    every step reads all cells of the dense rows, and the matrix takes d^2 products for each row that belongs into it.
+    """
+    product = _SHARED_PRODUCT if has_constant_curvature(loss) else _PRODUCT
+    products = -(-n // every_row(n, d, loss)) * d * d
+    return has_room(n, d) and _CELL * n * d + product * products < entries
 
 
 def solver_of(
@@ -431,5 +486,6 @@ def solver_of(
     tilt: Tilt | None = None,
     start: tuple[np.ndarray, float] | None = None,
 ) -> ElasticNetSolver:
-    """Return the solver for these rows: by the Gram matrix where there are few columns with many entries."""
-    return (DenseSolver if is_dense(X) else ElasticNetSolver)(X, examples, units, intercept, tilt, start)
+    """Return the solver for these rows: by the Gram matrix where that costs less, which takes dense rows."""
+    by_gram = is_cheaper_by_gram(X.n, X.d, len(X.x), examples.loss)
+    return (DenseSolver if by_gram else ElasticNetSolver)(X, examples, units, intercept, tilt, start)

@@ -136,7 +136,7 @@ class LaneSolver:
             db = -(weights * derivative(loss, self.p, y)).sum(0) / h
             self.b += db
             self.p += db
-            if np.abs(db).max() <= 1e-9 * (1.0 + np.abs(self.b).max()):
+            if np.abs(db).max() <= 1e-9 * np.abs(self.b).max():
                 break
 
     def _objectives(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..jit.dispatch import inlined, kernel
-from ..losses import Logistic, Poisson, Squared, SquaredHinge, curvature, derivative, value
+from ..losses import SMOOTH_LOSSES, curvature, derivative, value
 from .columns import ByColumn, dot
-from .descent import FAR, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
+from .descent import FAR, MOST_CHANGE, MOST_DAMPING, SLOW, SWEEPS, no_bounds, sweep_gram
 from .elastic_net import (
     LEAST_CURVATURE,
     REFIT,
@@ -21,12 +21,11 @@ from .elastic_net import (
     ElasticNetSolver,
     Examples,
     factor_of_floor,
+    has_constant_curvature,
     has_many_entries,
     solver_of,
 )
 
-COMPILED = Logistic, Poisson, Squared, SquaredHinge
-"""The losses whose values can be compiled; those of others use functions of NumPy."""
 MOST_PRODUCTS = 2_000_000
 """The products of a Gram matrix, rows times columns squared, from which BLAS is faster."""
 
@@ -93,10 +92,10 @@ def newton_steps(
 
     w and p change in place.  G and ``mean`` are the second derivatives of a point whose curvatures have the sum
     ``total``, or 0 if there are none yet; they ``stay`` if they are the same at all points.  ``floor`` is the least
-    curvature of an example in the first step, and ``lower`` its factor from step to step.  ``by_row`` (4, n) and
-    ``by_column`` (2, d) are scratch, and so is A.
+    curvature of an example in the first step, and ``lower`` its factor from step to step.  ``by_row`` (5, n) and
+    ``by_column`` (2, d) are scratch, and so is A; but the last row of ``by_row`` has the curvatures of G's point.
     """
-    c, h, z, trial = by_row[0], by_row[1], by_row[2], by_row[3]
+    c, h, z, trial, kept = by_row[0], by_row[1], by_row[2], by_row[3], by_row[4]
     q, new = by_column[0], by_column[1]
     f = _objective(loss, y, weights, p, w, b, pen, ridge, tilt)
     damping, last, is_fresh, least = 1.0, np.inf, False, floor
@@ -108,8 +107,14 @@ def newton_steps(
         for i in range(p.size):
             now += h[i]
             slope += c[i]
-        if total == 0.0 or not 0.5 < now / total < 2.0:
+        change = 0.0
+        if total > 0.0:
+            for i in range(p.size):
+                change += abs(h[i] / now - kept[i] / total)
+        if total == 0.0 or change > MOST_CHANGE:
             total, is_fresh = now, True
+            for i in range(p.size):
+                kept[i] = h[i]
             _write_gram(D, h, total, moves_b, z, G, mean)
         scale = damping * now / total
         db = -slope / (scale * total) if moves_b else 0.0
@@ -154,8 +159,8 @@ def newton_steps(
 
 
 def is_small(X: ByColumn, loss: Any) -> bool:
-    """Return whether one kernel is best: for few rows and columns, and a loss whose value can be compiled."""
-    return isinstance(loss, COMPILED) and is_few(X.n, X.d, len(X.x))
+    """Return whether one kernel is best: for few rows and columns, and a loss of ours that bends."""
+    return isinstance(loss, SMOOTH_LOSSES) and is_few(X.n, X.d, len(X.x))
 
 
 def is_few(n: int, d: int, entries: int) -> bool:
@@ -175,7 +180,7 @@ class SmallSolver(ElasticNetSolver):
         d, n = self.X.d, self.X.n
         self.D = np.ascontiguousarray(self.X.dense().T)
         self.G, self.mean, self.total = np.empty((d, d)), np.empty(d), 0.0
-        self._scratch = np.empty((4, n)), np.empty((2, d)), np.empty((d, d)), *no_bounds(d)
+        self._scratch = np.empty((5, n)), np.empty((2, d)), np.empty((d, d)), *no_bounds(d)
         self._all = np.arange(d)
 
     def take(self, examples: Examples) -> None:
@@ -201,6 +206,7 @@ class SmallSolver(ElasticNetSolver):
             (some_pen, some_ridge), pen, ridge = (pen, ridge), np.full(self.X.d, np.inf), np.zeros(self.X.d)
             pen[chosen], ridge[chosen] = some_pen, some_ridge
         y, weights, loss, _ = self.examples
+        stays = has_constant_curvature(loss)
         ends = accuracy.tolerance, accuracy.steps, LEAST_CURVATURE * loss.smoothness, factor_of_floor(accuracy, loss)
         self.b, self.total = newton_steps(
             self.D,
@@ -219,7 +225,7 @@ class SmallSolver(ElasticNetSolver):
             *self._scratch,
             *ends,
             self.intercept,
-            isinstance(loss, Squared),
+            stays,
         )
         return chosen
 

@@ -24,7 +24,7 @@ from .arrays import ArrayStream, ExampleStream, NpzStream
 from .cache import CachedStream, CacheStream, default_folder, is_cache
 from .cache import convert as write_cache
 from .csv_text import CsvStream, first_line
-from .files import Files, is_packed, is_paths, paths_of, plain_suffix
+from .files import STDIN, Files, is_packed, is_paths, paths_of, plain_suffix
 from .growing import Growing
 from .json_lines import JsonStream
 from .libsvm import LibsvmStream
@@ -110,6 +110,10 @@ def open_stream(
     [3]
     """
     stream = _opened(source, format, **options)
+    if is_paths(source):
+        first, *others = [source] if isinstance(source, str | os.PathLike) else source
+        name = "standard input" if first == STDIN else os.fspath(first)
+        stream.place = name + (f" and {len(others)} more, " if others else ", ")
     if not cache or isinstance(stream, CacheStream):
         return stream
     return CachedStream(stream, default_folder(stream.identity()) if cache is True else cache)
@@ -175,6 +179,7 @@ def open_growing(path: str, wait: Callable[[], bool], format: str | None = None,
         raise ValueError(f"{files.name(0)} is {format}, which cannot be followed: formats are {', '.join(_GROWING)}.")
     stream = _made(_FORMATS[format], files, format, options)
     assert isinstance(stream, TextStream)
+    stream.place = files.name(0) + ", "
     return stream
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.rows import LARGEST, MAX_FEATURES, as_matrix
+from ..data.inspection import LARGEST, as_csr
+from ..data.rows import MAX_FEATURES, as_matrix
 from ..text.fingerprints import fingerprints
 from .features import encoder
 from .files import STDIN, Files
@@ -26,7 +27,7 @@ class ArrayStream(Pieces):
     format, line = "arrays in memory", "row"
 
     def __init__(self, X: Any, y: Any = None, weights: Any = None, offset: Any = None, time: Any = None) -> None:
-        self.X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+        self.X = as_csr(X) if sp.issparse(X) else np.asarray(X)
         if self.X.ndim != 2:
             raise ValueError(f"source has {self.X.ndim} dimensions; it must have 2: one row per example.")
         n = self.total = self.X.shape[0]
@@ -91,12 +92,15 @@ class NpzStream(ArrayStream):
         self.files, self.path = files, files.paths[0]
         given = {"y": y, "weights": weights, "offset": offset, "time": time}
         self.has_own = any(each is not None for each in given.values())
-        try:
-            with np.load(self.path, allow_pickle=False) as held:
-                arrays = {name: held[name] for name in ("X", *given) if name in held}
-                X = arrays["X"] if "X" in arrays else sp.load_npz(self.path)
-        except (ValueError, KeyError, EOFError) as error:
-            raise StreamError(f"{self.path} cannot be read as .npz: {error}") from error
+        with open(self.path, "rb") as raw:
+            try:
+                with np.load(raw, allow_pickle=False) as held:
+                    arrays = {name: held[name] for name in ("X", *given) if name in held}
+                raw.seek(0)
+                X = arrays["X"] if "X" in arrays else sp.load_npz(raw)
+            except Exception as error:  # damage has errors of zipfile, zlib, tokenize, NumPy, SciPy and the system
+                why = str(error).replace(f"The file {raw}", "it")  # scipy shows the object of the open file
+                raise StreamError(f"{self.path} cannot be read as .npz: {why}") from error
         super().__init__(X, *(arrays.get(name) if each is None else each for name, each in given.items()))
         self.format, self.label_dtype = self.path, None
 

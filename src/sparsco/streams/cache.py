@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from ..data.rows import stack
-from ..jit.dispatch import U, inlined, kernel
 from ..util.atomic_files import PartFolder, naming
 from ..util.folders import cache_folder
 from ..util.notices import warn
+from .cache_checks import FIELDS, check_block, check_columns, check_manifest
+from .checksums import checksum
 from .description import Description, from_json
 from .files import files_of, is_same
 from .frequencies import packed, unpacked
@@ -37,9 +38,6 @@ BLOCK_BYTES = 1 << 23
 """The bytes of values from which on collected chunks become a block."""
 _PAGE = 4096
 _LINE = 64
-_REGIONS, _LANES = 4, 64
-"""The regions and lanes of a checksum."""
-_FIELDS = ("indptr", "indices", "data", "y", "weights", "offsets", "times", "tags", "tag_ends")
 
 
 class CacheStream(Stream):
@@ -55,18 +53,45 @@ class CacheStream(Stream):
         names = _read(self.folder, NAMES)
         if hashlib.sha256(names).hexdigest() != self.manifest["names"]:
             raise self._damaged()
-        self._names = {int(column): name for column, name in json.loads(names).items()}
+        with self._checking():
+            self._take(json.loads(names))
         self._file, self._reading = open(self.folder / ROWS, "rb", buffering=0), threading.Lock()  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         if os.fstat(self._file.fileno()).st_size != self.manifest["size"]:
             raise self._damaged()
+        self._checked = np.zeros(len(self.blocks), bool)
+
+    def _take(self, names: Mapping[str, str]) -> None:
+        """Take over what the manifest holds, after checks."""
+        check_manifest(self.manifest)
+        labels, bits = self.manifest["labels"], self.identity()["options"].get("hash_bits")
         self.blocks = self.manifest["blocks"]
         self.total = self.blocks[-1]["read"] if self.blocks else 0
-        self._checked = np.zeros(len(self.blocks), bool)
-        self._labels = np.array([*self.manifest["labels"], None], object) if self.manifest["labels"] else None
+        self._names = {int(column): name for column, name in names.items()}
+        self._labels = np.array([*labels, None], object)
         self.description = from_json(self.manifest.get("description"))  # caches of before have none
-        self.counts = unpacked(self.manifest.get("counts") or {})
-        self.hashed_to = 0 if (bits := self.identity()["options"].get("hash_bits")) is None else 1 << bits
+        self.counts = unpacked(self.manifest.get("counts") or {}, bits)
+        self.hashed_to = 0 if bits is None else 1 << bits
+        check_columns(self._names, self.counts, self.description, labels)
+
+    @contextlib.contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Turn an error of a check into one that names the cache."""
+        try:
+            yield
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            why = str(error).rstrip(".")
+            raise StreamError(
+                f"{self.folder} is not a cache that sparsco wrote: {why}; remove it and convert the source again."
+            ) from None
 
     def _damaged(self) -> StreamError:
         return StreamError(f"{self.folder} is damaged: remove it and convert the source again.")
@@ -96,7 +121,7 @@ class CacheStream(Stream):
         """Return the block that ends at a position of the source; raise ValueError if there is none."""
         row = position.get("row")
         for k, block in enumerate(self.blocks):
-            if block["position"]["row"] == row and block["position"] == position:
+            if block["position"].get("row") == row and block["position"] == position:
                 return k
         raise ValueError(
             f"{self.folder} has no block that ends at the given position: the position belongs to another source."
@@ -124,9 +149,12 @@ class CacheStream(Stream):
         if not self._checked[k]:
             if checksum(raw.view(np.uint64)) != block["sum"]:
                 raise self._damaged()
-            self._checked[k] = True
         held = {name: np.frombuffer(raw, dtype, length, at) for name, (dtype, length, at) in block["arrays"].items()}
-        y = held["y"] if self._labels is None else self._labels[held["y"]]
+        if not self._checked[k]:
+            with self._checking():
+                check_block(held, block["d"], len(self._labels) - 1)
+            self._checked[k] = True
+        y = self._labels[held["y"]] if held["y"].dtype == np.int64 else held["y"]
         tags = None
         if "tags" in held:
             text, ends = held["tags"].tobytes(), [0, *held["tag_ends"].tolist()]
@@ -202,7 +230,7 @@ class Writer:
             arrays["tags"] = np.frombuffer(b"".join(raw), np.uint8)
             arrays["tag_ends"] = np.cumsum([len(tag) for tag in raw], dtype=np.int64)
         places, parts, size = {}, [], 0
-        for name in _FIELDS:
+        for name in FIELDS:
             if name in arrays:
                 array = np.ascontiguousarray(arrays[name])
                 places[name] = [array.dtype.str, array.size, size]
@@ -278,8 +306,8 @@ class CachedStream(Stream):
     """A stream that is written to a cache during its first whole pass, and read from there afterwards."""
 
     def __init__(self, source: Stream, folder: str | os.PathLike[str]) -> None:
-        self.source, self.folder = source, Path(folder)
-        self.repeatable, self.labels_are, self.hashed_to = True, source.labels_are, source.hashed_to
+        self.source, self.folder, self.repeatable = source, Path(folder), True
+        self.labels_are, self.place, self.hashed_to = source.labels_are, source.place, source.hashed_to
         self._identity = source.identity()
         self._cache = self._open()
 
@@ -439,8 +467,12 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     seal, _, body = raw.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != seal:
         raise StreamError(f"{folder} is damaged: remove it and convert the source again.")
-    manifest = json.loads(body)
-    if (manifest["format"], manifest["version"], manifest["byteorder"]) != ("sparsco-rows", VERSION, sys.byteorder):
+    try:
+        manifest = json.loads(body)
+        made_by = tuple(manifest.get(name) for name in ("format", "version", "byteorder"))
+    except (ValueError, AttributeError, RecursionError):
+        raise StreamError(f"{folder} has no manifest: remove it and convert the source again.") from None
+    if made_by != ("sparsco-rows", VERSION, sys.byteorder):
         raise StreamError(f"{folder} was written by another version or machine: convert the source again.")
     return manifest
 
@@ -462,39 +494,3 @@ def _synced(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
     file.close()
-
-
-@inlined
-def _mixed(h: Any, word: Any) -> Any:
-    """Return a mix of both that is bijective in each: a change of one word is never lost."""
-    h = h ^ word
-    return (h << U(29) | h >> U(35)) * U(0x9E3779B97F4A7C15)
-
-
-def checksum(words: np.ndarray) -> int:
-    """Return a 64-bit checksum of words; the mixing loses a change with probability 2^-64."""
-    regions = words[: words.size - words.size % (_REGIONS * _LANES)].reshape(_REGIONS, -1, _LANES)
-    sums = np.zeros((2, _REGIONS, _LANES), np.uint64)
-    add_up(regions, *sums)
-    return int(mixed_up(np.append(sums, words[regions.size :]), U(words.size)))
-
-
-@kernel
-def add_up(regions: Any, sums: Any, orders: Any) -> None:
-    """Add up each region's words by lane, and rotated sums of these sums, so that the order matters.
-
-    Lanes do not depend on each other, and regions hide memory latency: this is as fast as a core can read.
-    """
-    for i in range(regions.shape[1]):
-        for r in range(regions.shape[0]):
-            for k in range(regions.shape[2]):
-                sums[r, k] += regions[r, i, k]
-                orders[r, k] = (orders[r, k] << U(29) | orders[r, k] >> U(35)) ^ sums[r, k]
-
-
-@kernel
-def mixed_up(words: Any, h: Any) -> Any:
-    """Return a few words mixed into one."""
-    for k in range(words.size):
-        h = _mixed(h, words[k])
-    return h ^ (h >> U(32))

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from .description import BOOLEAN, NO_NUMBER, NUMBERS, Description, listed
-from .files import STDIN, Block, Files, check_text, needed, opened
+from .encoding import CellError
+from .files import NOT_UTF8, STDIN, Block, Files, check_text, needed, opened
 from .libsvm import shown
 from .parsed import Parsed
 from .protocol import StreamError
 from .tabular import Tabular
 from .text import TextStream
 
+_DELIMITERS = ";|,"
 _SAMPLE = 1 << 20
 """The bytes from which the types of columns are inferred."""
 
@@ -83,7 +85,10 @@ class CsvStream(TextStream, Tabular):
         text = bytes(text)
         lines, skipped = text.count(b"\n"), 0
         if begins and self.header:
-            names, used = self._first_row(text)
+            try:
+                names, used = self._first_row(text)
+            except CellError as wrong:
+                return Parsed.none((1, wrong.sentence))
             if tuple(names) != self.columns:
                 return Parsed.none((1, f"the columns are {listed(names)}, not those of the first file"))
             skipped = text.count(b"\n", 0, used)
@@ -106,42 +111,55 @@ class CsvStream(TextStream, Tabular):
         """Return the constant of Python's csv module."""
         return csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
 
-    def other_format(self, columns: int) -> str:
-        if self.delimiter != "\t" or columns != 2:
+    def other_format(self, columns: Sequence[str]) -> str:
+        if self.delimiter == "\t" and len(columns) == 2:
+            return "; for lines of a label, a tab and a text give format='text' (--format text)"
+        if len(columns) == 1 and "\t" in columns[0]:
+            return ". If tabs are between the cells, give format='tsv' (--format tsv)"
+        between = next((each for each in _DELIMITERS if len(columns) == 1 and each in columns[0]), "")
+        if not between:
             return ""
-        return "; for lines of a label, a tab and a text give format='text' (--format text)"
+        return f". If {between} is between the cells, give delimiter={between!r} (--delimiter {between!r})"
 
     def _first_row(self, text: bytes) -> tuple[list[str], int]:
-        """Return the header's names, and the number of bytes it takes."""
+        """Return the header's names, and the number of bytes it takes; raise a CellError if it cannot be read."""
         stop = text.find(b"\n") + 1
         while self.quoted and text.count(b'"', 0, stop) % 2 and 0 < stop < len(text):
             stop = text.find(b"\n", stop) + 1
-        row = text[:stop].decode("utf-8", "surrogateescape").rstrip("\n")
         try:
+            row = text[:stop].decode("utf-8").rstrip("\n")
             names = next(csv.reader([row], delimiter=self.delimiter, quoting=self._quoting), [])
+        except UnicodeDecodeError:
+            raise CellError(0, NOT_UTF8) from None
         except csv.Error as error:
-            raise StreamError(
-                f"{self.files.name(0)}, line 1: the first row cannot be read ({error}): mend its quotation marks, or "
-                "read it without quotes (quotes=False, --no-quotes)."
+            raise CellError(
+                0,
+                f"the first row cannot be read ({error}): mend its quotation marks, or read it without quotes "
+                "(quotes=False, --no-quotes)",
             ) from None
         return names if self.header else [str(k) for k in range(len(names))], stop
 
     def _look(self, block: Block) -> None:
         """Infer the types of the columns from the first megabyte."""
         text = bytes(block.text).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
-        columns, used = self._first_row(text)
+        try:
+            columns, used = self._first_row(text)
+        except CellError as wrong:
+            raise StreamError(f"{self.files.name(0)}, line 1: {wrong.sentence}.") from None
         sample = text[used if self.header else 0 : _SAMPLE]
         sample = sample[: sample.rfind(b"\n") + 1] if len(text) > _SAMPLE else sample
         types = dict.fromkeys(columns, self._arrow.string())
         if sample.strip(b"\n") and len(types) == len(columns):
             table = self._read(sample, columns)
             if not isinstance(table, str):  # otherwise the parser will report where
-                types = dict(zip(columns, table.schema.types, strict=True))
+                types |= zip(columns, table.schema.types, strict=True)
+        is_bytes = self._arrow.types.is_binary  # text that is not UTF-8, of which the parser will report the line
+        types = {name: self._arrow.string() if is_bytes(type) else type for name, type in types.items()}
         self._booleans = {name for name, type in types.items() if type == self._arrow.bool_()}
         described = self.describe(columns, lambda: types, self.files.name(0))
         self.known = described
         first = self._read(sample) if sample.strip(b"\n") and self.given is None else ""
-        self.known = self.decide(described, None if isinstance(first, str) else first)
+        self.known = self.decide(described, None if isinstance(first, str) else first, self.files.name(0))
 
     def _read(self, text: bytes, columns: Sequence[str] = ()) -> Any:
         """Return a table of these columns with inferred types, or of the layout's; the error of pyarrow if it fails."""
@@ -187,7 +205,7 @@ class CsvStream(TextStream, Tabular):
                 f"missing_values (--missing-values), or give schema={{{name!r}: 'category'}} (--schema {name}=category)"
             )
         if "invalid UTF8 data" in sentence:
-            return "it is not valid UTF-8: convert the file, for example by iconv -f LATIN1 -t UTF-8"
+            return NOT_UTF8
         found = re.search(r"Expected (\d+) columns, got (\d+)", sentence)
         if found:
             cells = f"the row has {found[2]} cells, the others have {found[1]}"

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import bisect
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..text.spec import TFIDF, WORD, TextSpec
+from ..util.progress import percent
+from ..util.typed import checked
 
 NUMBERS, CATEGORY, BOOLEAN, DATE, TEXT, IGNORED = "numbers", "category", "boolean", "date", "text", "ignored"
 REFUSE, ZERO, MEAN, INDICATOR = "refuse", "zero", "mean", "indicator"
@@ -45,6 +48,8 @@ _FEWEST = 5
 _MOST_SEEN = 1000
 """The most categories of a column that a model remembers."""
 _MOST_LINES = 40
+_MOST_DAYS = 1 << 31
+"""More days than NumPy has dates, in either direction."""
 _MANY_TEXTS, _LONG_TEXT = 50, 20
 """Categories look like texts if so many are rare, and have so many characters on average."""
 _DATE_PARTS = (":month", ":weekday")
@@ -72,6 +77,13 @@ class Column(NamedTuple):
     """Whether cells were missing in the training; None if it is not known."""
     text: TextSpec | None = None
     """The options of a column of texts."""
+
+    def check(self) -> None:
+        """Raise a ValueError for a kind or a treatment of missing cells that there is not, or a fill that is none."""
+        if self.kind not in KINDS.values() or self.missing not in MISSING_AS or not math.isfinite(self.fill):
+            raise ValueError(f"the column {self.name!r} has an unknown kind or treatment of missing cells")
+        if not 0.0 <= self.holes <= 1.0 or abs(self.origin) > _MOST_DAYS or (self.kind == TEXT and self.text is None):
+            raise ValueError(f"the column {self.name!r} has values that do not fit its kind")
 
     @property
     def stands_for_missing(self) -> float:
@@ -118,7 +130,7 @@ class Column(NamedTuple):
             if len(self.rare) >= _MANY_TEXTS and sum(map(len, self.rare)) >= _LONG_TEXT * len(self.rare):
                 found.append(f"which look like texts: --text {self.name} makes words of them")
         if self.holes and self.kind not in (TEXT, IGNORED):
-            share = f"{100.0 * self.holes:.2g}% missing"
+            share = f"{percent(self.holes)} missing"
             by_indicator = f"with an indicator {self.name}?"
             if self.kind == CATEGORY:
                 found.append(f"{share} {by_indicator}" if self.missing == INDICATOR else share)
@@ -150,6 +162,15 @@ class Description(NamedTuple):
     logs_offset: bool = False
     """Whether the offset is the logarithm of its column, such as an exposure."""
     time: str | None = None
+
+    def check(self) -> None:
+        """Raise a ValueError for columns with one name, or for a hash that there is not."""
+        if len({column.name for column in self.columns}) < len(self.columns):
+            raise ValueError("two columns have the same name")
+        if self.target_kind not in KINDS.values() or self.hash_bits not in (None, *range(1, 32)):
+            raise ValueError("the description of columns has an unknown kind of target or number of bits of a hash")
+        if not 0 <= self.seed < 1 << 32:
+            raise ValueError(f"the seed of the hash is {self.seed}")
 
     @property
     def features(self) -> list[Column]:
@@ -313,12 +334,13 @@ def from_json(stored: Any) -> Description | None:
     if stored is None:
         return None
     columns, *fields = stored
-    return Description(tuple(_column(column) for column in columns), *_tuples(fields))
+    return checked(Description(tuple(_column(column) for column in columns), *_tuples(fields)))
 
 
 def _column(stored: Iterable[Any]) -> Column:
     column = Column(*_tuples(stored))
-    return column if column.text is None else column._replace(text=TextSpec(*_tuples(column.text)))
+    text = None if column.text is None else checked(TextSpec(*_tuples(column.text)))
+    return checked(column._replace(text=text))
 
 
 def _tuples(fields: Iterable[Any]) -> list[Any]:

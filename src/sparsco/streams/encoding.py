@@ -22,6 +22,7 @@ from .description import (
     FIRST_ROWS,
     IGNORED,
     INDICATOR,
+    NO_NUMBER,
     NUMBERS,
     POOL,
     REFUSE,
@@ -32,6 +33,7 @@ from .description import (
     rare_categories,
 )
 from .files import needed
+from .number_texts import number_texts
 
 DAY = 86_400_000_000
 """The microseconds of a day."""
@@ -231,7 +233,7 @@ def numbers(cells: Any, name: str, marks: Sequence[str] = ()) -> np.ndarray:
     if is_.is_decimal(cells.type):  # the digits, correctly rounded
         cells = cells.cast(arrow.string())
     if _is_text(cells.type):
-        cells = _marked(cells, marks)
+        cells = _marked(cells, name, marks)
     elif is_.is_temporal(cells.type):
         raise CellError(0, f"column {name!r} has the type {cells.type}, not numbers: {_remedy(name, DATE)}")
     try:
@@ -294,7 +296,10 @@ def categories(cells: Any, name: str, marks: Sequence[str] = ()) -> tuple[np.nda
         except arrow.ArrowException as error:
             raise CellError(0, f"column {name!r} of type {cells.type} cannot be read as categories") from error
     codes = cells.indices.cast(arrow.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    texts = [text_of(value) for value in cells.dictionary.to_pylist()]
+    try:
+        texts = [text_of(value) for value in cells.dictionary.to_pylist()]
+    except UnicodeDecodeError:
+        raise _not_utf8(cells.dictionary_decode(), name) from None
     missing = [code for code, text in enumerate(texts) if text is None or text in marks]
     codes = np.where(np.isin(codes, missing), -1, codes) if missing else codes
     return codes, ["" if text is None else text for text in texts]
@@ -307,7 +312,7 @@ def dates(cells: Any, name: str, marks: Sequence[str] = ()) -> tuple[np.ndarray,
     if is_.is_floating(cells.type) and cells.is_null(nan_is_null=True).to_numpy(zero_copy_only=False).all():
         cells = arrow.nulls(len(cells))  # as pandas has a column without any date
     if _is_text(cells.type):
-        cells = _dates_of_texts(_marked(cells, marks), name)
+        cells = _dates_of_texts(_marked(cells, name, marks), name)
     elif is_.is_timestamp(cells.type):
         cells = cells.cast(arrow.timestamp("us", cells.type.tz), safe=False)
     elif is_.is_date(cells.type) or is_.is_null(cells.type):
@@ -362,12 +367,29 @@ def _is_text(type: Any) -> bool:
     return is_.is_string(type) or is_.is_large_string(type) or is_.is_string_view(type)
 
 
-def _marked(cells: Any, marks: Sequence[str]) -> Any:
+def _marked(cells: Any, name: str, marks: Sequence[str]) -> Any:
     """Return texts without blanks at their ends, null where they are in ``marks``."""
     arrow, compute = needed("pyarrow", "tables"), needed("pyarrow.compute", "tables")
-    cells = compute.utf8_trim_whitespace(cells.cast(arrow.string()))
+    try:
+        cells = compute.utf8_trim_whitespace(cells.cast(arrow.string()))
+    except arrow.ArrowInvalid:
+        raise _not_utf8(cells, name) from None
     is_mark = compute.is_in(cells, arrow.array(list(marks), arrow.string()))
     return compute.if_else(is_mark, arrow.scalar(None, arrow.string()), cells)
+
+
+def _is_utf8(cell: Any) -> bool:
+    try:
+        cell.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _not_utf8(cells: Any, name: str) -> CellError:
+    """Return the error of a column of texts of which one is not UTF-8."""
+    row = next(row for row, cell in enumerate(cells) if not _is_utf8(cell))
+    return CellError(row, f"column {name!r} has a text that is not valid UTF-8: convert it first")
 
 
 def _first_wrong(cells: Any, type: Any) -> tuple[int, str]:
@@ -400,6 +422,29 @@ def kind_of(type: Any) -> str:
     if is_.is_date(type) or is_.is_timestamp(type):
         return DATE
     return CATEGORY if _is_text(type) or is_.is_dictionary(type) else ""
+
+
+def looks_like_numbers(cells: Any, column: Column) -> str:
+    """Return a sentence on a column whose texts look like numbers and would be categories; "" on others.
+
+    Two texts say as a category what they say as numbers, and a dictionary says by its type that it is a category.
+    """
+    if column.kind != CATEGORY or not _is_text(cells.type):
+        return ""
+    cells = _marked(cells.slice(0, FIRST_ROWS), column.name, NO_NUMBER).drop_null()
+    found = number_texts(cells.to_pylist()) if len(cells.unique()) > 2 else None
+    if found is None:
+        return ""
+    if not found.are_plain:
+        what = "write plain numbers such as 1234.5"
+    elif found.other is None:
+        what = _remedy(column.name, NUMBERS)
+    else:
+        what = f"repair cells such as {found.other[:40]!r}, or name them among missing_values (--missing-values)"
+    return (
+        f"column {column.name!r} looks like numbers, such as {found.example!r}, and is read as a category: {what}; if "
+        f"it is a category, {_remedy(column.name)}"
+    )
 
 
 def with_first_rows(description: Description, cells: Callable[[str], Any]) -> Description:

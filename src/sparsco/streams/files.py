@@ -25,6 +25,7 @@ COMPRESSIONS = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\x00", ".zs
 """The suffixes of compressed files and their first bytes, which decide."""
 DAMAGED = (EOFError, ValueError, OverflowError, OSError, zlib.error, lzma.LZMAError)
 STDIN = "-"
+NOT_UTF8 = "it is not valid UTF-8: convert the file, for example by iconv -f LATIN1 -t UTF-8"
 _AT_ONCE = 1 << 18
 """The bytes of standard input that are requested at a time."""
 
@@ -185,13 +186,16 @@ def opened(path: Any, called: str = "") -> Iterator[Any]:
 @contextmanager
 def _both(path: str, called: str) -> Iterator[tuple[Any, Any]]:
     """Yield the file as stored on disk, and decompressed."""
+    called = called or ("standard input" if path == STDIN else path)
     try:
         with raw_file(path) as raw:
             yield raw, _unpacked_input() if path == STDIN else decompressed(raw, os.path.splitext(path)[1].lower())
     except DAMAGED as error:
+        if is_of_system(error) and error.filename is None:  # type: ignore[union-attr]
+            error.filename = called  # type: ignore[union-attr]
         if isinstance(error, StreamError) or is_of_system(error):
             raise
-        raise StreamError(f"{called or path} cannot be read: {error}") from error
+        raise StreamError(f"{called} cannot be read: {error}") from error
 
 
 def is_of_system(error: Exception) -> bool:

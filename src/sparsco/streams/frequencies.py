@@ -17,6 +17,7 @@ from ..jit.dispatch import U
 from ..text.encoding import TextEntries
 from ..text.frequencies import counted_on, inverse_frequencies
 from ..text.spec import TFIDF, TextSpec
+from .description import Description
 from .features import FINGERPRINT, Hashed
 
 
@@ -133,6 +134,26 @@ def check_hashing(spec: TextSpec, hash_bits: int | None) -> None:
         raise ValueError("min_count is for a vocabulary: with hash_bits every feature has its column.")
 
 
+def check_counts(counts: Any, description: Description | None) -> None:
+    """Raise a ValueError if the counts in a file are not those of the columns with tf-idf, which need them."""
+    specs = {} if description is None else description.counted
+    needed = {name for name, spec in specs.items() if spec.weighting == TFIDF}
+    if type(counts) is not dict or not needed <= set(counts) or not set(counts) <= set(specs):
+        raise ValueError("its frequencies of texts are missing, or of other columns")
+    for each in counts.values():
+        keys, documents, texts = (each[name] for name in ("keys", "documents", "texts"))
+        kinds = (keys, np.int64), (documents, np.int32)
+        is_array = all(
+            isinstance(array, np.ndarray) and (array.dtype, array.ndim) == (kind, 1) for array, kind in kinds
+        )
+        if not is_array or type(texts) is not int or not 0 <= texts < 1 << 62:
+            raise ValueError("its frequencies of texts are not numbers")
+        columns = None if description is None or description.hash_bits is None else 1 << description.hash_bits
+        is_whole = len(keys) == len(documents) if columns is None else (len(keys), len(documents)) == (0, columns)
+        if not is_whole or (documents < 0).any() or (keys < 0).any() or len(np.unique(keys)) < len(keys):
+            raise ValueError("its frequencies of texts do not fit")
+
+
 def identity_of(counts: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what rows depend on where texts are counted on from ``counts``: a checksum for each column."""
     given = counts or {}
@@ -147,18 +168,26 @@ def packed(counts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def unpacked(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the counts that were packed."""
-    types = {"keys": np.int64, "documents": np.int32}
-    return {
-        name: {part: _array_of(value, types[part]) if part in types else value for part, value in each.items()}
-        for name, each in stored.items()
-    }
+def unpacked(stored: Mapping[str, Any], hash_bits: int | None) -> dict[str, Any]:
+    """Return the counts that were packed; raise a ValueError for more of them than there can be.
+
+    Keys are bits of hashes: packed, they are longer than as numbers.
+    """
+    found = {}
+    for name, each in stored.items():
+        keys = _array_of(each["keys"], np.int64, len(each["keys"]))
+        size = 4 * (len(keys) if hash_bits is None else 1 << hash_bits)
+        found[name] = {**each, "keys": keys, "documents": _array_of(each["documents"], np.int32, size)}
+    return found
 
 
 def _text_of(values: np.ndarray) -> str:
     return base64.b64encode(zlib.compress(values.tobytes())).decode()
 
 
-def _array_of(text: str, kind: Any) -> np.ndarray:
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), kind)
+def _array_of(text: str, kind: Any, most: int) -> np.ndarray:
+    inflating = zlib.decompressobj()
+    raw = inflating.decompress(base64.b64decode(text), most + 1)
+    if len(raw) > most:
+        raise ValueError("its frequencies of texts are of more features than it has")
+    return np.frombuffer(raw, kind)

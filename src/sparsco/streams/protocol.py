@@ -60,6 +60,17 @@ def unlabelled(y: np.ndarray) -> np.ndarray:
     return np.array([label is None for label in y.tolist()], bool) if y.dtype.kind == "O" else np.isnan(y)
 
 
+def first_unlabelled(stream: Stream) -> int:
+    """Return the number of the first row of a source without a label, from 0, where there is one."""
+    found = ((chunk, unlabelled(chunk.y)) for chunk in stream)
+    return next(chunk.first + int(missing.argmax()) for chunk, missing in found if missing.any())
+
+
+def no_label(stream: Stream, row: int) -> ValueError:
+    """Return the error for a row, counted from 0, that has no label."""
+    return ValueError(f"{stream.place}row {row + 1} has no label: {stream.labels_are or 'every row must have one'}.")
+
+
 def column_of(parts: Sequence[tuple[int, np.ndarray | None]], fill: float) -> np.ndarray | None:
     """Return a column of numbers over several parts, with ``fill`` for the rows of parts without it.
 
@@ -83,6 +94,8 @@ class Stream:
     """The value of ``Chunk.read`` at the end, if it is known."""
     labels_are = ""
     """Where labels are found, for error messages."""
+    place = ""
+    """The files and a comma, before the number of a row in error messages; empty if the source is no file."""
     hashed_to: int = 0
     """The number of columns that names are hashed to; 0 without hashing."""
     label_dtype: np.dtype | None = None

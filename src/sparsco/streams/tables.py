@@ -29,7 +29,7 @@ class TableStream(Tabular):
         self.total = self.table.num_rows
         schema = self.table.schema
         self.known = self.describe(schema.names, lambda: _types(schema), "the table")
-        self.known = self.decide(self.known, self.table.slice(0, FIRST_ROWS))
+        self.known = self.decide(self.known, self.table.slice(0, FIRST_ROWS), "the table")
         if self.known.target is not None:
             is_number = self.known.target_kind == NUMBERS
             kind: Any = schema.field(self.known.target).type if is_number else None
@@ -55,7 +55,7 @@ class ArrowFileStream(Tabular):
         self._rows, self.total = rows, sum(rows)
         self.known = self.describe(schemas[0].names, lambda: _types(schemas[0]), files.paths[0])
         if self.given is None:
-            self.known = self.decide(self.known, self._first_rows())
+            self.known = self.decide(self.known, self._first_rows(), files.paths[0])
 
     def origin(self) -> Any:
         return self.files.identity()

@@ -37,6 +37,7 @@ from .encoding import (
     counted_texts,
     entries,
     kind_of,
+    looks_like_numbers,
     numbers,
     offsets_of,
     with_first_rows,
@@ -141,8 +142,8 @@ class Tabular(Pieces):
             given["time"] = self.time
         return {"asked": list(self.asked), "optional": self.optional, "missing": self.missing} | given
 
-    def other_format(self, columns: int) -> str:
-        """Return which other format a table with so many columns may have, as the end of a sentence."""
+    def other_format(self, columns: Sequence[str]) -> str:
+        """Return which other format a table with these columns may have, as the end of a sentence."""
         return ""
 
     @property
@@ -191,7 +192,8 @@ class Tabular(Pieces):
         for role, name in [*roles, *(("a feature of the model", each.name) for each in description.features)]:
             if name is not None and self.columns.count(name) != 1:
                 how = "has no column" if name not in self.columns else "has two columns"
-                raise StreamError(f"{source} {how} {name!r}, {role}: there are {listed(self.columns, 20)}.")
+                there = listed(self.columns, 20) + self.other_format(self.columns)
+                raise StreamError(f"{source} {how} {name!r}, {role}: there are {there}.")
         return description
 
     def _by_types(self, types: Mapping[str, Any], source: str) -> Description:
@@ -201,7 +203,7 @@ class Tabular(Pieces):
             if len(found) != 1:
                 raise StreamError(
                     f"{source}: the target column is unknown: give target= (--target), None (none) "
-                    f"for no target, or one of {listed(list(types), 20)}{self.other_format(len(types))}."
+                    f"for no target, or one of {listed(list(types), 20)}{self.other_format(list(types))}."
                 )
             target = found[0]
         weight = None if "weight" in self.optional and weight not in types else weight
@@ -210,7 +212,7 @@ class Tabular(Pieces):
         roles = [("target", target), ("weight", weight), ("tag", tag), ("offset", offset), ("time", self.time)]
         for role, name in [*roles, *(("schema", name) for name in schema if name != OTHERS)]:
             if name is not None and name not in types:
-                there = listed(list(types), 20)
+                there = listed(list(types), 20) + self.other_format(list(types))
                 raise StreamError(f"{source}: {role} names the column {name!r}, but there are {there}.")
         _check_roles(roles, schema, source)
         with_role = [name for _, name in roles]
@@ -250,11 +252,19 @@ class Tabular(Pieces):
             )
         return Column(name, kind, self.missing)
 
-    def decide(self, description: Description, first: Any) -> Description:
+    def decide(self, description: Description, first: Any, source: str) -> Description:
         """Return the description with what the first rows show; ``first`` is a table of them."""
         if self.given is not None or first is None:
             return description
-        return with_first_rows(description, lambda name: _whole(first.column(self.columns.index(name))))
+
+        def cells(name: str) -> Any:
+            return _whole(first.column(self.columns.index(name)))
+
+        schema = self.asked[3]
+        for column in description.features if OTHERS not in schema else ():
+            if column.name not in schema and (sentence := looks_like_numbers(cells(column.name), column)):
+                warn(f"{source}: {sentence}.")
+        return with_first_rows(description, cells)
 
     def parsed(self, batch: Any, lines: int) -> Parsed:
         """Return the rows of a record batch; an error names a row, counted from 1."""

@@ -80,4 +80,6 @@ def spec_of(options: TextSpec | Mapping[str, Any] | None) -> TextSpec:
             if name not in TextSpec._fields:
                 raise ValueError(f"text_options has {name!r}: choose from {', '.join(TextSpec._fields)}.")
         options = TextSpec(**dict(options or {}))
-    return options._replace(ngrams=options.lengths).check()
+    spec = options._replace(ngrams=options.lengths).check()
+    low, high = spec.lengths
+    return spec._replace(ngrams=(low, high))

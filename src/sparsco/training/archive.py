@@ -14,17 +14,22 @@ shape]}.  For the classes that ``names.py`` lists, by their stable names, they a
 {"object": name, "state": [[name, value], ...]} and {"class": name}.  {"same": number} is an object that came before.
 
 Reading makes numbers, strings, arrays and bare instances of these classes, and calls none of their constructors. Sizes
-are compared with the size of the file before anything is allocated, the checksum before anything is used.  The fields
-of a model are validated as well.  A training state is not validated: it must be trusted like a program.
+are compared with the size of the file before anything is allocated, the checksum before anything is used.  Anyone can
+write a checksum, so every record and object is checked by its class: each field by its type hint, and the whole by the
+method ``check()``, if the class has one without arguments.  The fields of a model are then checked against each other.
+A training state is checked as far as sizes, types, places and times go (``problem/bounds.py``); its weights and sums
+are taken as they are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +41,7 @@ from ..offsets import has_offset, records_of
 from ..problem.state import aligned_zeros
 from ..util.atomic_files import replacing
 from ..util.attributes import Restored, add_attributes
+from ..util.typed import check_fields, check_rules, checked
 from .names import class_of, name_of
 
 FORMAT = 1
@@ -44,6 +50,19 @@ _HEAD = struct.Struct("<8sIQ")
 _DIGEST = 32
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _DTYPES = frozenset("<f8 <f4 <i8 <i4 <i2 |i1 <u8 <u4 <u2 |u1 |b1".split())
+
+
+_WRONG = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""The errors that values of a file can cause where code meets them."""
 
 
 class ArchiveError(ValueError):
@@ -112,13 +131,23 @@ def read(path: str | Path, kind: str) -> Any:
         if header.get("kind") != kind:
             raise ArchiveError(f"{path} is a {header.get('kind')} of sparsco, not a {kind}.")
         loaded = [_array(file, place, *array) for place, array in zip(places, arrays, strict=True)]
-    try:
+    with refusing(path, f"was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}"):
         return _Decoder(loaded).decode(header["content"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ImportError, RecursionError) as error:
-        why = str(error).rstrip(".")
-        raise ArchiveError(
-            f"{path} was written by sparsco {header.get('sparsco')} and cannot be read by {__version__}: {why}."
-        ) from None
+
+
+@contextlib.contextmanager
+def refusing(path: str | Path, because: str) -> Iterator[None]:
+    """Turn an error over the contents of a file into an ArchiveError of one sentence.
+
+    What a file asks for may take more memory than there is: that is an error of the file, too.
+    """
+    try:
+        yield
+    except ArchiveError:
+        raise
+    except _WRONG as error:
+        what = f"there is no field {error}" if isinstance(error, KeyError) else str(error)
+        raise ArchiveError(f"{path} {because}: {what.rstrip('.') or type(error).__name__}.") from None
 
 
 def _listed(arrays: Any) -> Any:
@@ -268,7 +297,7 @@ class _Decoder:
         later = [defaults[name] for name in kind._fields[len(fields) :] if name in defaults]  # younger than the file
         if len(fields) + len(later) != len(kind._fields):
             raise TypeError(f"{x['record']} has other fields")
-        return tuple.__new__(kind, [*fields, *later])
+        return checked(tuple.__new__(kind, [*fields, *later]))
 
     def _object(self, x: dict[str, Any]) -> Any:
         kind = class_of(x["object"])
@@ -277,8 +306,10 @@ class _Decoder:
         made = object.__new__(kind)
         self._objects.append(made)
         state = {key: self.decode(value) for key, value in x["state"]}
+        check_fields(kind, state.items())
         if isinstance(made, Restored):
             made.__setstate__(state)
         else:
             add_attributes(made, state)
+        check_rules(made)
         return made

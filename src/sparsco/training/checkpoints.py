@@ -5,20 +5,60 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.row_order import RowOrder
+from ..estimators.linear import LinearModel
 from ..util.atomic_files import clear_remains
 from ..util.notices import warn
+from ..util.typed import check_fields, checked
 from . import archive
+from .model_checks import check_learner
 from .model_files import differences
 
 
 class ResumeError(ValueError):
     """An error for a checkpoint of another run, or of other data."""
+
+
+class _Common(NamedTuple):
+    """What every checkpoint holds."""
+
+    asked: str
+    identity: Any
+    environment: dict[str, str]
+
+
+class Saved(NamedTuple):
+    """What a checkpoint of ``train`` holds beside the asked settings and the identity of the data."""
+
+    names: dict[int, str]
+    model: LinearModel | None
+    """The model; None before the first rows are learned."""
+    classes: Any
+    epoch: int
+    row: int
+    rows: int
+    behind: tuple[dict[str, Any] | None, int]
+    judged: np.ndarray
+    drift: RowOrder | None
+    seconds: float
+    table: list[tuple[Any, ...]]
+    notes: list[str]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Saved:
+        """Return the position in a checkpoint; raise an error if it is none."""
+        found = checked(cls(*(content[name] for name in cls._fields)))
+        if found.judged.shape != (2, 3) or found.judged.dtype != np.float64:
+            raise ValueError("its figures are not numbers")
+        if found.model is not None:
+            check_learner(found.model)
+        return found
 
 
 class Checkpoints(NamedTuple):
@@ -59,6 +99,8 @@ class Checkpoints(NamedTuple):
             warn(f"there is no checkpoint {self.path} to resume from: training starts from the beginning.")
             return None
         content = self.read()
+        with archive.refusing(self.path, "is not a checkpoint that sparsco wrote"):
+            check_fields(_Common, ((name, content[name]) for name in _Common._fields))
         if content["asked"] != asked:
             raise ResumeError(f"{self.path} belongs to a run with other settings: repeat those, or do not resume.")
         if content["identity"] != identity:
@@ -90,6 +132,29 @@ class Checkpoints(NamedTuple):
     def exist(self) -> bool:
         """Return whether there is a checkpoint."""
         return any(path.exists() for path in (self.newest, self.path, self.previous))
+
+
+def resumed(run: Any) -> Any:
+    """Go on from the last checkpoint of a training run, and return its result.
+
+    The state of a model is checked as far as compiled code relies on it.  Other parts that do not fit are met later.
+    """
+    existed = run.checkpoints is not None and run.checkpoints.exist()
+    with going_on_from(run.checkpoints.path if existed else None, "resuming"):
+        run.recall()
+        return run.whole()
+
+
+@contextlib.contextmanager
+def going_on_from(path: str | Path | None, what: str) -> Iterator[None]:
+    """Turn an error that parts of a state cause, which do not fit together, into a ResumeError; None is no file."""
+    try:
+        yield
+    except (AssertionError, AttributeError, LookupError, OverflowError, TypeError, ZeroDivisionError) as error:
+        if path is None:
+            raise
+        why = f"{type(error).__name__}: {error}"
+        raise ResumeError(f"{path} cannot be continued ({why}): train without {what}.") from error
 
 
 def hash_of(settings: Mapping[str, Any], others: tuple[Any, ...], under_way: list[int], more: str) -> str:

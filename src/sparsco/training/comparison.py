@@ -51,7 +51,7 @@ _IN_WORDS = {
     "average": "the average of the iterates of FOBOS, which is seldom sparse",
     "average-sl": "AverageSL: that average, turned into an exactly sparse model",
     "optimal-sl": "OptimalSL: a second phase on fresh rows, from that average",
-    "ocmdi": "one iterate of FOBOS, chosen so that its rate is that of averages",
+    "ocmdi": "one iterate of FOBOS, chosen near an average of earlier ones",
     "two-stage": "Epoch-SGD in an L1 ball, with any number of features",
     "budget": "the largest weights of the two-stage model, fitted again",
     "top-k": "the largest weights of the two-stage model, as they are",

@@ -17,6 +17,7 @@ from ..streams.cache import CachedStream
 from ..streams.description import Description, listed
 from ..streams.texts import LabelledTexts
 from ..util.notices import warn
+from ..util.progress import percent
 from .labelled_rows import by_name
 
 MANY_FEATURES = 200
@@ -87,10 +88,10 @@ class Crossing:
         else:
             notes.append(f"crosses ({rules}): {crosses:,} of {len(features.parents):,} features")
         if features.asked.bits:
-            used, several = int((features.first_pair >= 0).sum()), int(features.clashes.sum())
+            used, several = len(features.buckets), int(features.clashes.sum())
             notes.append(
-                f"crosses are hashed: {used:,} of {len(features.clashes):,} columns are in use, and {several:,} of "
-                f"them hold more than one cross ({100.0 * several / max(used, 1):.2g}%)"
+                f"crosses are hashed: {used:,} of {1 << features.asked.bits:,} columns are in use, and {several:,} of "
+                f"them hold more than one cross ({percent(several / max(used, 1))})"
             )
         return notes
 

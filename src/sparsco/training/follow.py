@@ -35,7 +35,7 @@ from .checkpoints import Checkpoints
 from .crossing import Crossing
 from .inspection import summary
 from .labelled_rows import LabelledRows, by_name, describe, is_keyed, reader_of
-from .results import Report, StoppedError, Trained
+from .results import Report, StoppedError, Trained, heads
 from .train import Training
 
 PUBLISH_SECONDS = 60.0
@@ -335,7 +335,7 @@ class Following(Training):
                 self.files.first = b""
                 self.checkpoint()
             if rows:
-                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS], self.stream.description)
                 self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS)
                 self.notes += self.stream.remarks()
             yield from first
@@ -442,7 +442,7 @@ class Following(Training):
         now, (when, row) = time.monotonic(), self.reported
         means = [_means(sums, self.model.classifies) for sums in (self.lately, self.judged[1])]
         rate = (self.row - row) / max(now - when, 1e-9)
-        self.report(Report(self.row, rate, *means[0], *means[1], int(self.model.n_selected_)))
+        self.report(Report(self.row, rate, *means[0], *means[1], int(self.model.n_selected_), heads(self.model)[0]))
         self.reported, self.lately, self.published = (now, self.row), np.zeros(3), self.row
 
     def _trained(self) -> Trained:

@@ -19,15 +19,23 @@ from ..streams.features import signs_of
 from ..util import html as html
 from ..util.axes import page_axes, scale_of_counts
 from ..util.notices import in_shell
-from ..util.progress import duration, printable
+from ..util.progress import duration, percent, printable
+from .labelled_rows import has_empty_first
 from .model_checks import used_columns
 from .model_fields import description_of, hash_seed_of
 from .model_files import intervals_in, restored, stability_of
-from .results import Trained
+from .results import Trained, is_squared
 
 _PROMISE_HEADS = {"q_value": "q-value", "probability": "share of halves"}
 _SHOWN = 5
 """The number of features of a kind that are listed."""
+_JUDGED = {
+    "held_out": "held-out rows",
+    "progressive": "rows judged before they were learned, by the learner on its way",
+    "test": "test rows",
+}
+"""What figures are of, in words."""
+_SPELLED = {"rmse": "root mean squared error", "mae": "mean absolute error"}
 _CHOSEN = ("optimizer", "conversion", "penalty", "step_size")
 
 
@@ -48,7 +56,7 @@ def summary(trained: Trained) -> dict[str, Any]:
         "rows": trained.rows,
         "passes": int(model.n_iter_),
         "seconds": round(trained.seconds, 3),
-        "features": feature_count(model),
+        "features": feature_count(model) - has_empty_first(model, trained.stream),
         "nonzeros": int(model.n_nonzero_),
         "selected": model.n_selected_,
         "chosen": {name: _spelled(report[name]) for name in _CHOSEN if report.get(name) is not None},
@@ -66,7 +74,8 @@ def summary(trained: Trained) -> dict[str, Any]:
         found["groups"] = selected_groups(labels, model.convert().used)
     if trained.table:
         last = trained.table[-1]
-        found["progressive"] = {"loss": last.mean_loss, "error" if is_classifier else "rmse": last.mean_mistake}
+        found["progressive"] = {"error" if is_classifier else "rmse": last.mean_mistake}
+        found["progressive"] |= {} if is_squared(model) else {"loss": last.mean_loss}
     metrics = [model["metric"] for each in report["converted"] for model in each.get("chosen", ())]
     if metrics:
         found["chosen"]["metric"] = ", ".join(dict.fromkeys(metrics))
@@ -108,10 +117,7 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         f"{outcome['model']}: {outcome['task']}, {outcome['selected']:,} of {outcome['features']:,} features selected",
         f"learned {outcome['rows']:,} rows in {passes}, {duration(seconds)} ({rows / max(seconds, 1e-9):,.0f} rows/s)",
     ]
-    for name in ("progressive", "test"):
-        if name in outcome:
-            what = "rows judged before they were learned" if name == "progressive" else "test rows"
-            lines.append(f"{what}: " + figures(outcome[name]))
+    lines += _judged_in_words(outcome)
     if "trimmed" in outcome:
         lines.append(_trimmed_in_words(outcome["trimmed"]))
     if "groups" in outcome:
@@ -132,6 +138,17 @@ def as_text(outcome: Mapping[str, Any]) -> str:
         lines.append(f"chosen: {choice_in_words(outcome['choice'])}")
     lines.append(method(outcome["chosen"]))
     return "\n".join(lines)
+
+
+def judged(outcome: Mapping[str, Any]) -> list[str]:
+    """Return the names of the figures of a training: those of the model, or of the learner on its way."""
+    own = "held_out" if "held_out" in outcome else "progressive"
+    return [name for name in (own, "test") if name in outcome]
+
+
+def _judged_in_words(outcome: Mapping[str, Any]) -> list[str]:
+    """Return the figures of a training, a line for each kind of rows."""
+    return [f"{_JUDGED[name]}: {figures(outcome[name])}" for name in judged(outcome)]
 
 
 def _promise_lines(promise: Mapping[str, Any]) -> list[str]:
@@ -177,13 +194,13 @@ def method(chosen: Mapping[str, str]) -> str:
 def figures(found: Mapping[str, float]) -> str:
     """Return figures in one line, with shares as per cent.
 
-    >>> figures({"rows": 300, "error": 0.071, "loss": 0.2})
-    '300 rows, error 7.10%, loss 0.2'
+    >>> figures({"rows": 300, "error": 0.071, "loss": 0.2}), figures({"rows": 300, "rmse": 1.69})
+    ('300 rows, error 7.10%, loss 0.2', '300 rows, root mean squared error 1.69')
     """
     parts = []
     for name, value in found.items():
         text = f"{value:,} rows" if name == "rows" else f"{name} {100 * value:.2f}%" if name == "error" else None
-        parts.append(text or f"{name} {value:.4g}")
+        parts.append(text or f"{_SPELLED.get(name, name)} {value:.4g}")
     return ", ".join(parts)
 
 
@@ -270,6 +287,8 @@ def description(content: Mapping[str, Any], top: int | None = None) -> dict[str,
     """Return a model file as a dict of numbers and words that JSON can hold."""
     trimmed = content["summary"]["report"].get("trimmed")
     count = len(used_columns(content)) if content["features"] == "crossed" else content["n_features"]
+    if content["features"] in ("columns", "seen"):  # an index 0 that no row has is no feature
+        count = content["extra"].get("training", {}).get("features", count)
     described = {
         "task": content["task"],
         "features": count if trimmed is None else trimmed["in_use"],
@@ -297,9 +316,7 @@ def described(content: Mapping[str, Any], top: int) -> str:
         f"{found['task']} with {found['loss']}: {found['selected']:,} features selected, {found['nonzeros']:,} "
         f"weights, learned from {found['examples']:,} examples by sparsco {found['sparsco']}",
     ]
-    for name in ("progressive", "test"):
-        if name in outcome:
-            lines.append(f"{name}: {figures(outcome[name])}")
+    lines += _judged_in_words(outcome)
     lines += [_groups_in_words(outcome["groups"])] if "groups" in outcome else []
     lines += _promise_lines(outcome["promise"]) if "promise" in outcome else []
     lines += [f"chosen: {choice_in_words(outcome['choice'])}"] if "choice" in outcome else []
@@ -319,9 +336,9 @@ def described(content: Mapping[str, Any], top: int) -> str:
         texts = ["" if cell is None else f"{cell:.6g}" for cell in cells]
         if has_spreads:
             largest = max((cell for cell in cells if cell is not None), key=abs)
-            texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), f"{100.0 * each['occurs']:.3g}%"]
+            texts += [f"{largest * each['spread']:.4g}".rjust(len(more[0])), percent(each["occurs"], 3)]
         if has_promise:
-            texts += [f"{each['q_value']:.2g}", f"{100.0 * each['probability']:.3g}%"]
+            texts += [f"{each['q_value']:.2g}", percent(each["probability"], 3)]
         lines.append(f"{shown(each['name']):{width}} " + " ".join(f"{text:>12}" for text in texts))
     if found["selected"] > len(found["top"]):
         lines.append(f"... and {found['selected'] - len(found['top']):,} more: --top N shows them")
@@ -375,9 +392,9 @@ def headline(found: Mapping[str, Any]) -> str:
     """Return a model in one sentence: how many features predict what, with which error.
 
     >>> found = {"task": "classification", "selected": 37, "features": 18204, "intercept": {"spam": 0.1},
-    ...          "training": {"test": {"error": 0.019}}}
+    ...          "training": {"test": {"rows": 1000, "error": 0.019}}}
     >>> headline(found)
-    '37 of 18,204 features predict spam with 1.9% error on test rows'
+    '37 of 18,204 features predict spam with 1.9% error on 1,000 test rows'
     """
     outcome, outputs = found.get("training", {}), list(found["intercept"])
     what = f"{len(outputs)} {'classes' if _classifies(found) else 'outputs'}"
@@ -385,12 +402,13 @@ def headline(found: Mapping[str, Any]) -> str:
         what = outputs[0] if _classifies(found) else "the target"
     of = outcome.get("features", found["features"])  # a file of names holds those that have a weight
     sentence = f"{found['selected']:,} of {of:,} features predict {what}"
-    for name, where in (("test", "on test rows"), ("progressive", "on rows before they were learned")):
-        judged = outcome.get(name, {})
-        if "error" in judged:
-            return f"{sentence} with {100.0 * judged['error']:.2g}% error {where}"
-        if "rmse" in judged:
-            return f"{sentence} with a root mean squared error of {judged['rmse']:.3g} {where}"
+    for name in reversed(judged(outcome)):
+        own = outcome[name]
+        rows = f"{own['rows']:,} {_JUDGED[name]}" if "rows" in own else _JUDGED[name]
+        if "error" in own:
+            return f"{sentence} with {percent(own['error'])} error on {rows}"
+        if "rmse" in own:
+            return f"{sentence} with a root mean squared error of {own['rmse']:.3g} on {rows}"
     return sentence
 
 
@@ -429,7 +447,7 @@ def _facts(found: Mapping[str, Any], outcome: Mapping[str, Any]) -> list[list[An
     """Return the settings and figures of a training, as lines of a table."""
     facts = [[name, found[name]] for name in ("task", "loss", "selected", "features", "nonzeros", "examples")]
     facts += [[name.replace("_", " "), value] for name, value in outcome.get("chosen", {}).items()]
-    facts += [[name, figures(outcome[name])] for name in ("progressive", "test") if name in outcome]
+    facts += [[_JUDGED[name], figures(outcome[name])] for name in judged(outcome)]
     return [*facts, *(["intercept: " + name, value] for name, value in found["intercept"].items())]
 
 

@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.rows import Matrix, stack
+from ..data.slots import Columns
 from ..estimators.linear import LinearModel
 from ..offsets import with_offset
 from ..streams import Chunk, Stream
 from ..streams.cache import CachedStream, CacheStream
 from ..streams.features import Hashed, Keyed, Vocabulary
+from ..streams.libsvm import LibsvmStream
+from ..streams.number_texts import FEW_WORDS, number_texts, of_classes
 from ..streams.parsed import Pieces
-from ..streams.protocol import column_of, unlabelled
+from ..streams.protocol import column_of, first_unlabelled, no_label, unlabelled
 from ..streams.tabular import ROLES
 from ..streams.texts import LabelledTexts
+from ..util.notices import warn
 
 IN_DESCRIPTION = (*ROLES, "schema", "missing", "missing_values", "text", "text_options")
 """The options of a reader that the description of a table has."""
@@ -87,6 +91,30 @@ def are_classes(distinct: np.ndarray) -> bool:
     return low in (0, 1) and 0.9 * (high - low + 1) <= len(distinct) <= MANY_CLASSES
 
 
+def task_in_words(distinct: np.ndarray, rows: int, is_task: bool) -> str:
+    """Return which task the different labels of first rows have decided, and how to choose the other one."""
+    plural = "s" if len(distinct) > 1 else ""
+    what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
+    other = "regression takes them for numbers" if is_task else "classification takes them for classes"
+    is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
+    return f"{what} in the first {rows} rows" + ("" if is_clear else f"; --task {other}")
+
+
+def check_words(distinct: np.ndarray, rows: int, description: Any) -> None:
+    """Raise a ValueError for labels of first rows that are too many words; warn of those that look like numbers."""
+    if distinct.dtype.kind not in "OU":
+        return
+    words, what = distinct.tolist(), "the target" if description is None else f"column {description.target!r}"
+    ways = (
+        "if these are quantities, write plain numbers such as 1234.5; if they are classes, say so by --task "
+        "classification, or a SparseClassifier"
+    )
+    if found := of_classes(words, rows):
+        raise ValueError(f"{what} has {len(words):,} texts in the first {rows:,} rows, such as {found[:40]!r}: {ways}.")
+    if len(words) > FEW_WORDS and (numbers := number_texts(words)):
+        warn(f"{what} looks like numbers, such as {numbers.example!r}, and is read as {len(words)} classes: {ways}.")
+
+
 def first_classes(y: np.ndarray) -> list[Any]:
     """Return the sorted labels of the first rows, for a model that needs all classes at its beginning."""
     found = sorted(set(labels(y).tolist()))
@@ -112,16 +140,16 @@ def targets_of(y: np.ndarray, offsets: np.ndarray | None) -> np.ndarray:
     return y if offsets is None else with_offset(y, offsets)
 
 
-def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> None:
+def check_labels(part: LabelledRows, first: int, classes: Any, stream: Stream) -> None:
     """Raise a ValueError for rows without a label, and for labels that are not among the classes.
 
-    ``first`` is the number of the first row, and ``hint`` says where labels are found.
+    ``first`` is the number of the first row; ``stream`` has the rows in the order of the source.
     """
     y = part.y
     numbers = first + np.arange(part.rows) if part.numbers is None else part.numbers
     missing = unlabelled(y)
     if missing.any():
-        raise ValueError(f"row {numbers[missing].min() + 1} has no label: {hint or 'every row must have one'}.")
+        raise no_label(stream, first + int(missing.argmax()) if part.numbers is None else first_unlabelled(stream))
     if classes is not None:
         unknown = ~np.isin(y, classes) if y.dtype.kind == "O" else np.ones(len(y), bool)
         for label in classes if y.dtype.kind != "O" else ():
@@ -130,8 +158,8 @@ def check_labels(part: LabelledRows, first: int, classes: Any, hint: str) -> Non
             at = int(unknown.argmax())
             label = labels(y[at : at + 1]).tolist()[0]
             raise ValueError(
-                f"row {numbers[at] + 1} has the label {label!r}, which is not one of the classes {classes}: name all "
-                "classes (--classes), or accept new ones (--classes any)."
+                f"{stream.place}row {numbers[at] + 1} has the label {label!r}, which is not one of the classes "
+                f"{classes}: name all classes (--classes), or accept new ones (--classes any)."
             )
 
 
@@ -206,6 +234,17 @@ def hash_seed(stream: Stream) -> int | None:
 def seed_in(options: Mapping[str, Any]) -> int | None:
     """Return the seed of a hash with signs among the options of a reader; None without one."""
     return options.get("seed", 0) if options.get("hash_bits") is not None and options.get("signed", True) else None
+
+
+def has_empty_first(model: Any, stream: Stream) -> bool:
+    """Return whether column 0 is that of an index 0 which no row of LIBSVM text had: its indices count from 1."""
+    features = model.fit_state.features
+    if stream.hashed_to or not isinstance(features, Columns) or not features.lowest:
+        return False
+    source = stream.source if isinstance(stream, CachedStream) else stream
+    if isinstance(source, CacheStream):
+        return bool(source.identity()["options"].get("shift") == 0)
+    return isinstance(source, LibsvmStream) and not source.shift
 
 
 def by_name(stream: Stream) -> bool:

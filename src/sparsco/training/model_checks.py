@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from ..data.cross_rules import Cross
-from ..data.crosses import CHILD, Crossed
+from ..data.crosses import BUCKET, CHILD, Crossed
 from ..data.slots import Columns, Names, SeenColumns
 from ..error_control.scores import StabilityPaths
+from ..estimators.fit_state import FitState
 from ..estimators.linear import LinearModel
 from ..estimators.parameters import check_parameters
 from ..estimators.tasks import LinearClassifier, LinearRegressor
 from ..inference.record import Intervals
 from ..parts.part import is_record
-from ..streams.description import KINDS, MISSING_AS, Column, Description
-from ..text.spec import TFIDF
+from ..streams.description import Description
+from ..streams.frequencies import check_counts
+from ..util.typed import checked
 
 TASKS = {"classification": LinearClassifier, "regression": LinearRegressor}
 FEATURES = {"columns": Columns, "seen": SeenColumns, "names": Names, "crossed": Crossed}
@@ -38,8 +40,14 @@ def check(content: Mapping[str, Any]) -> None:
     _check_intervals(content, width, outputs)
     _check_figures(content)
     _check_stability(content)
-    _check_description(content.get("description"))
-    _check_counts(content.get("counts"), content.get("description"))
+    description = content.get("description")
+    if description is not None:
+        _must(isinstance(description, Description), "its description of columns is wrong")
+        checked(description)
+    check_counts(content.get("counts") or {}, description)
+    bits = content["extra"].get("reader", {}).get("hash_bits") if description is None else description.hash_bits
+    hashed = bits is not None and content["features"] == "columns"
+    _must(not hashed or width == 1 << bits, "its number of features is not that of its hash")
     if content["task"] == "classification":
         classes = content["classes"]
         _must(content["outputs"] is None, "it has classes and outputs")
@@ -74,6 +82,16 @@ def check(content: Mapping[str, Any]) -> None:
             isinstance(state["model"], LinearModel) and type(state["environment"]) is dict,
             "its training state is invalid",
         )
+        check_learner(state["model"])
+
+
+def check_learner(model: Any) -> None:
+    """Raise a ValueError, or another built-in error, for a model under way whose parts do not fit together."""
+    check_parameters(model)
+    state = model.fit_state
+    _must(isinstance(state, FitState), "it has no training state")
+    labels = model.classes_.tolist() if isinstance(model, LinearClassifier) and state.is_open else []
+    _must(all(label in state.codes for label in labels), "a label has no code")
 
 
 def _check_weights(coef: Mapping[str, Any], intercept: Any, width: int) -> int:
@@ -227,7 +245,12 @@ def _check_crosses(content: Mapping[str, Any]) -> None:
     for array in (stored["buckets"], stored["pairs"]):
         _must(isinstance(array, np.ndarray) and array.dtype == np.int64, "its crosses are wrong")
     _must(stored["buckets"].shape == stored["pairs"].shape, "its crosses are wrong")
-    needed = crossed_in(content).parents_of(np.append(used_columns(content), stored["pairs"]))
+    is_new = len(np.unique(stored["buckets"])) == len(stored["buckets"])
+    _must(is_new and (stored["buckets"] >= 0).all() and (stored["pairs"] >= CHILD).all(), "its crosses are wrong")
+    used, hashed = used_columns(content), stored["buckets"] + BUCKET
+    _must(np.isin(used[used >= BUCKET], hashed).all(), "it has crosses without a name")
+    _must((hashed < BUCKET + (stored["asked"].bits and 1 << stored["asked"].bits)).all(), "its crosses are wrong")
+    needed = crossed_in(content).parents_of(np.append(used, stored["pairs"]))
     _must(np.isin(needed, parents).all(), "it has crosses of columns that it does not have")
 
 
@@ -239,38 +262,8 @@ def crossed_in(content: Mapping[str, Any]) -> Crossed:
     found.parent_names, found.by_name = list(stored["names"]), stored["by_name"]
     found.members, found.keys = stored["members"], stored["keys"]
     found.born = np.zeros(len(found.members), np.uint64)
-    found.first_pair[stored["buckets"]] = stored["pairs"]
+    found.remember(stored["buckets"], stored["pairs"])
     return found.of(used if len(used) else stored["parents"][:1], stored["columns"])
-
-
-def _check_description(found: Any) -> None:
-    """Raise an error if the description of a table does not fit together; files of before have none."""
-    if found is None:
-        return
-    _must(isinstance(found, Description) and type(found.columns) is tuple, "its description of columns is wrong")
-    names = [column.name for column in found.columns if isinstance(column, Column)]
-    _must(
-        len(set(names)) == len(found.columns) and all(type(name) is str for name in names),
-        "its description of columns is wrong",
-    )
-    for column in found.columns:
-        is_known = column.kind in KINDS.values() and column.missing in MISSING_AS
-        _must(
-            is_known and np.isfinite(column.fill) and type(column.origin) is int, "its description of columns is wrong"
-        )
-
-
-def _check_counts(found: Any, description: Any) -> None:
-    """Raise an error if the frequencies of texts are not those of the columns that need them."""
-    if description is not None:
-        needed = {name for name, spec in description.counted.items() if spec.weighting == TFIDF}
-        _must(set(found or {}) == needed, "its frequencies of texts are missing, or of other columns")
-    for each in (found or {}).values():
-        keys, documents, texts = each["keys"], each["documents"], each["texts"]
-        _must(type(texts) is int and texts >= 0, "its number of texts is wrong")
-        _must(keys.dtype == np.int64 and documents.dtype == np.int32, "its frequencies of texts are wrong")
-        is_whole = len(keys) == len(documents) or description.hash_bits is not None
-        _must(is_whole and (documents >= 0).all() and (keys >= 0).all(), "its frequencies of texts are wrong")
 
 
 def _must(holds: Any, otherwise: str) -> None:

@@ -149,17 +149,17 @@ def load(path: str | Path, *, training: bool = False) -> Any:
     from ..estimators.sklearn import as_estimator
 
     content = read(path)
-    return as_estimator(going_on(content, path) if training else restored(content))
+    if training:
+        return as_estimator(going_on(content, path))
+    with archive.refusing(path, "cannot be loaded"):
+        return as_estimator(restored(content))
 
 
 def read(path: str | Path) -> dict[str, Any]:
     """Return the validated fields of a model file, without making the estimator."""
     content = archive.read(path, "model")
-    try:
+    with archive.refusing(path, "is not a model that sparsco wrote"):
         check(content)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        what = f"there is no field {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
-        raise archive.ArchiveError(f"{path} is not a model that sparsco wrote: {what}.") from None
     return content
 
 
@@ -218,7 +218,7 @@ def contents(model: LinearModel, names: Mapping[int, str] | None = None, by_name
         "counts": _counts(described),
         "classes": model.classes_ if isinstance(model, LinearClassifier) else None,
         "outputs": None if is_classifier else model.fit_state.outputs,
-        "loss": model.loss_record(),
+        "loss": model.resolved_loss(),
         "settings": _settings(model),
         "summary": {
             "examples": int(solved.t),
@@ -383,7 +383,7 @@ def restored(content: Mapping[str, Any]) -> Any:
         content["intercept"],
         summary["examples"],
         summary["history"],
-        summary["report"],
+        summary["report"] | {"loss": content["loss"]},
         _restored_sizes(content, placed),
         _restored_figures(content, slots, features.room),
         _restored_stability(content, slots, features.room),
@@ -428,9 +428,10 @@ def _restored_figures(content: Mapping[str, Any], slots: np.ndarray, d: int) -> 
     figures = content.get("columns")
     if figures is None:
         return None
-    wide = np.zeros((2, d))
-    wide[:, slots] = figures["spread"], figures["share"]
-    return sp.csr_array(wide)
+    both = np.concatenate([figures["spread"], figures["share"]])
+    found = sp.csr_array((both, (np.repeat([0, 1], len(slots)), np.tile(slots, 2))), (2, d))
+    found.eliminate_zeros()
+    return found
 
 
 def stability_of(content: Mapping[str, Any]) -> StabilityPaths | None:

@@ -50,6 +50,7 @@ conversion/choose             conversions.choose:Choose
 conversion/path-stability     conversions.path_stability:PathStability
 stability/paths               error_control.scores:StabilityPaths
 stability/judged              error_control.judged:Judged
+choice/scale                  choice.scale:Scale
 choice/strength               choice.fitting:Strength
 choice/split                  choice.splits:Split
 choice/by-row                 choice.splits:ByRow

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..losses import Squared
 from ..streams import Stream
 
 
@@ -26,6 +29,24 @@ class Line(NamedTuple):
     nonzeros: int
     """The number of features that have a nonzero weight in at least one model."""
 
+    @classmethod
+    def of(cls, rows: int, judged: np.ndarray, nonzeros: int, classifies: bool) -> Line:
+        """Return the line of the sums of weight, loss and mistakes: since the line before, and of all rows."""
+        (loss, mistake), (mean_loss, mean_mistake) = (judged[:, 1:] / judged[:, :1]).tolist()
+        if not classifies:
+            mistake, mean_mistake = mistake**0.5, mean_mistake**0.5
+        return cls(rows, loss, mean_loss, mistake, mean_mistake, nonzeros)
+
+
+def heads(model: Any) -> tuple[str, str]:
+    """Return what the losses and the mistakes of a table of progressive validation are called."""
+    return "half mse" if is_squared(model) else "loss", "mistakes" if model.classifies else "rmse"
+
+
+def is_squared(model: Any) -> bool:
+    """Return whether the loss of a model is half the squared error, which figures have as its root mean."""
+    return isinstance(model.loss_record(), Squared)
+
 
 class Report(NamedTuple):
     """What a run that follows a log has reached, when it has published a model."""
@@ -44,11 +65,13 @@ class Report(NamedTuple):
     """Their share of wrong labels, or root mean squared error."""
     selected: int
     """The number of features in the model."""
+    named: str = "loss"
+    """What the loss is called."""
 
     def __str__(self) -> str:
         figures = [f"{self.rows:>12,} rows", f"{self.rows_per_second:,.0f} rows/s"]
         if self.loss == self.loss:
-            figures.append(f"loss {self.loss:.5f} lately, {self.mean_loss:.5f} in all")
+            figures.append(f"{self.named} {self.loss:.5f} lately, {self.mean_loss:.5f} in all")
         return ", ".join([*figures, f"{self.selected:,} features selected"])
 
 

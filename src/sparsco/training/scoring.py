@@ -10,14 +10,17 @@ import numpy as np
 
 from ..data.rows import Matrix
 from ..data.slots import without
+from ..estimators.left_out import left_out
+from ..estimators.row_offsets import at_offset
 from ..streams import Chunk, Stream, open_stream
 from ..streams.cache import is_cache
 from ..streams.description import TEXT, Description, offset_column
-from ..streams.protocol import unlabelled
+from ..streams.protocol import no_label, unlabelled
 from ..util.progress import printable
 from .labelled_rows import IN_DESCRIPTION, by_name, converted_by, labels
 from .model_fields import columns_to_read, description_of, feature_names
 from .model_files import restored
+from .results import is_squared
 
 KINDS = ("label", "score", "probability")
 _MOST_SCORES = 1 << 25
@@ -142,7 +145,7 @@ class Watched(Stream):
 
     def __init__(self, stream: Stream, progress: Callable[[float, float | None], None]) -> None:
         self.stream, self.total, self.progress = stream, stream.total, progress
-        self.labels_are = stream.labels_are
+        self.labels_are, self.place = stream.labels_are, stream.place
 
     def chunks(self, start: Any = None) -> Iterator[Chunk]:
         """Yield the chunks of the stream."""
@@ -155,7 +158,7 @@ class _Renamed(Stream):
     """A stream of a cache whose columns have names, with its columns mapped to those of a model with named features."""
 
     def __init__(self, stream: Stream, names: list[str]) -> None:
-        self.stream, self.total, self.d = stream, stream.total, len(names)
+        self.stream, self.total, self.d, self.place = stream, stream.total, len(names), stream.place
         place = {name: column for column, name in enumerate(names)}
         self.column = np.full(max(stream.names, default=-1) + 1, -1, np.int64)
         for column, name in stream.names.items():
@@ -215,22 +218,41 @@ def lines(model: Any, stream: Stream, kind: str = "label", digits: int = 6) -> I
 def evaluate(model: Any, stream: Stream) -> dict[str, float]:
     """Return the figures of a model on the rows of a stream.
 
-    For a classifier they are the share of wrong labels, the loss and, for two classes, the area under the curve.  For a
-    regression they are the root mean squared and the mean absolute error, and the share of variance explained.
+    For a classifier they are the share of wrong labels, the loss (of several classes with probabilities the log loss)
+    and, for two classes, the area under the curve.  For a regression they are the root mean squared and the mean
+    absolute error, the loss unless it is the squared one, and the share of variance explained.
     """
     total = _Classified(model) if model.classifies else _Measured(model)
     rows = 0
     for chunk in stream:
         missing = unlabelled(chunk.y)
         if missing.any():
-            hint = f": {stream.labels_are}" if stream.labels_are else ""
-            raise ValueError(f"row {chunk.first + int(missing.argmax()) + 1} has no label to compare with{hint}.")
+            raise no_label(stream, chunk.first + int(missing.argmax()))
         weights = np.ones(chunk.rows) if chunk.weights is None else chunk.weights
         total.add(model.margins_of(chunk.matrix, chunk.offsets), chunk.y, weights, chunk.first)
         rows += chunk.rows
     if not rows:
         raise ValueError("the source has no rows: there is nothing to evaluate on.")
     return {"rows": rows, **total.figures()}
+
+
+def held_out(model: Any) -> dict[str, float] | None:
+    """Return the figures of a model on rows that it has not learned; None if no rows were held out.
+
+    Old rows that fade were held out as any other, and say little about the rows to come.
+    """
+    found = left_out(model) if model.half_life is None else None
+    if found is None or not found.weights.any():
+        return None
+    (p, y), weights = at_offset(found.p, found.y), found.weights
+    if model.classifies:
+        places, own = np.argsort(model.code_of_each())[y.astype(np.int64)], model.mean_class_weights()
+        y = model.classes_[places]
+        y = y.astype(object) if y.dtype.kind == "U" else y
+        weights = weights if own is None else weights / np.where(own > 0.0, own, 1.0)[places]
+    total = _Classified(model) if model.classifies else _Measured(model)
+    total.add(p, y, weights, 0)
+    return {"rows": len(p), **total.figures()}
 
 
 def area(margin: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
@@ -269,7 +291,9 @@ class _Classified:
                 f"of the model, {classes.tolist()}: write labels as in training, or leave such rows out."
             )
         wrong, self.rows = model.labels_of(p) != y, self.rows + len(y)
-        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), wrong, model.row_losses(p, y))]
+        self.sums += [
+            (weights * x).sum() for x in (np.ones(len(y)), wrong, model.judged_losses(p, y, model.probabilities_of))
+        ]
         if self.rows > _MOST_SCORES:
             self.scores = None
         if self.scores is not None:
@@ -301,9 +325,9 @@ class _Measured:
         if y.dtype.kind == "O":
             raise ValueError("the model is a regression, and the labels of this source are words.")
         gap = self.model.predictions_of(p) - y
-        losses = self.model.row_losses(p, y)
+        each = self.model.row_losses(p, y)
         n, before = float(weights.sum()), self.sums[0]
-        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), losses)]
+        self.sums += [(weights * x).sum() for x in (np.ones(len(y)), gap**2, np.abs(gap), each)]
         if n > 0.0:  # merge the means and the squared distances from them
             mean = float((weights * y).sum()) / n
             self.spread += float((weights * np.square(y - mean)).sum())
@@ -315,5 +339,6 @@ class _Measured:
         n, squares, absolute, loss = self.sums.tolist()
         if not n > 0.0:
             raise ValueError("the weights of all rows are zero: there is nothing to evaluate on.")
-        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n, "loss": loss / n}
+        found = {"rmse": (squares / n) ** 0.5, "mae": absolute / n}
+        found |= {} if is_squared(self.model) else {"loss": loss / n}
         return found | ({"r2": 1.0 - squares / self.spread} if self.spread > 0.0 else {})

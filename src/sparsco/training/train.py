@@ -29,25 +29,27 @@ from ..streams.files import changed, files_of
 from ..streams.protocol import unlabelled
 from ..streams.shuffled import Shuffled, order_advice
 from ..util.notices import warn
-from ..util.progress import Live, printable, steps_shown
-from . import model_files
+from ..util.progress import AskedToStopError, Live, printable, steps_shown
+from . import archive, model_files
 from .all_features import AllFeatures, all_features
-from .checkpoints import Checkpoints, hash_of
+from .checkpoints import Checkpoints, Saved, hash_of, resumed
 from .crossing import Crossing
 from .labelled_rows import (
     LabelledRows,
     are_classes,
     by_name,
     check_labels,
+    check_words,
     checked_half_life,
     describe,
     first_classes,
     labels,
     own_schema,
     targets_of,
+    task_in_words,
 )
 from .names_in_use import NamesInUse
-from .results import Line, StoppedError, Trained
+from .results import Line, StoppedError, Trained, heads
 
 _PIECE = 1 << 15
 """The number of rows learned between two checks of the clock."""
@@ -148,9 +150,7 @@ def train(
     if named is not None and named != by_name(run.stream):
         kinds = ("numbered columns", "names")
         raise ValueError(f"the features of the model are {kinds[named]}, those of the source {kinds[not named]}.")
-    if resume:
-        run.recall()
-    return run.whole()
+    return resumed(run) if resume else run.whole()
 
 
 class Training:
@@ -216,11 +216,13 @@ class Training:
 
     def _restore(self, content: dict[str, Any]) -> None:
         """Continue with the content of a checkpoint."""
-        self.stream.recall(content["names"])
-        self.model, self.classes, self.notes = content["model"], content["classes"], content["notes"]
-        self.epoch, self.row, self.behind, self.rows = (content[name] for name in ("epoch", "row", "behind", "rows"))
-        self.judged, self.seconds, self.row_order = content["judged"], content["seconds"], content["drift"]
-        self.table = [Line(*line) for line in content["table"]]
+        assert self.checkpoints is not None
+        with archive.refusing(self.checkpoints.path, "is not a checkpoint of this training"):
+            at = Saved.of(content)
+            self.model, self.classes, self.epoch, self.row, self.rows, self.behind = at[1:7]
+            self.judged, self.row_order, self.seconds, table, self.notes = at[7:]
+            self.table = [Line(*line) for line in table]
+            self.stream.recall(at.names)
         self.kept = time.monotonic(), self._learned()
 
     def _identity(self) -> Any:
@@ -229,18 +231,16 @@ class Training:
             return self.stream.identity()
         return None
 
-    def decide(self, y: np.ndarray) -> None:
-        """Choose the task and the classes from the labels of the first rows, if they were left open."""
+    def decide(self, y: np.ndarray, description: Any) -> None:
+        """Choose the task and the classes from the labels of the first rows (of a table), if they were left open."""
         found = labels(y[~unlabelled(y)])
         distinct = np.unique(found) if found.dtype.kind != "O" else np.array(sorted(set(found.tolist())))
         if self.model is None:
             is_task = are_classes(distinct)
+            if self.classes is None:
+                check_words(distinct, len(y), description)
             self.model = self.wrap((LinearClassifier if is_task else LinearRegressor)(**self.settings))
-            plural = "s" if len(distinct) > 1 else ""
-            what = f"classification: {len(distinct)} label{plural}" if is_task else "regression: labels are numbers"
-            other = "regression takes them for numbers" if is_task else "classification takes them for classes"
-            is_clear = distinct.dtype.kind != "i" or len(distinct) <= 2
-            self.notes.append(f"{what} in the first {len(y)} rows" + ("" if is_clear else f"; --task {other}"))
+            self.notes.append(task_in_words(distinct, len(y), is_task))
         is_new = self.model.classifies and not self.model.has_classes
         if isinstance(self.classes, str):  # "any"
             self.classes = None
@@ -282,7 +282,7 @@ class Training:
             self.epoch, self.row, self.behind = self.epoch + 1, 0, (None, 0)
         self._warn_of_order()
         self.model.n_iter_ = self.passes
-        with steps_shown("sparsco train", 0 if self.live.shown else None):
+        with self._stopped_at_steps():
             if self.model.polish:
                 self.checkpoint()  # a run that is interrupted while polishing resumes here
                 self.model.polish_on_chunks(self._again)
@@ -354,7 +354,7 @@ class Training:
                 rows += chunk.rows
             self._end_if_asked()
             if rows:
-                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS])
+                self.decide(np.concatenate([chunk.y for chunk in first])[:PILOT_ROWS], self.stream.description)
                 self.notes += self.crossing.settle(self.model, self.stream, first, PILOT_ROWS) if self.row == 0 else []
             yield from first
         yield from chunks
@@ -399,7 +399,7 @@ class Training:
     def _learn(self, part: LabelledRows, is_judged: bool) -> None:
         matrix, y, weights = part.matrix, part.y, part.weights
         if self.epoch == 0:
-            check_labels(part, self.row, self.classes, self.stream.labels_are)
+            check_labels(part, self.row, self.classes, self.stream)
         y = labels(y) if self.model.classifies else as_numbers(y)
         if self.epoch == 0:
             self._watch_order(y)
@@ -407,17 +407,10 @@ class Training:
         if is_judged:
             self._judge(matrix, y, weights)
         classes = self.classes if self.row == 0 and self.epoch == 0 else None
-        self.model.take_rows(
-            self.features.widened(matrix),
-            y,
-            weights,
-            classes=classes,
-            is_repeat_pass=self.epoch > 0,
-            columns=self.stream.hashed_to,
-            names=self.features.names,
-            times=part.times,
-            **self.crossing.options(self.stream, self.model),
-        )
+        more = {"columns": self.stream.hashed_to, "names": self.features.names, "times": part.times}
+        more |= self.crossing.options(self.stream, self.model)
+        rows = self.features.widened(matrix)
+        self.model.take_rows(rows, y, weights, classes=classes, is_repeat_pass=self.epoch > 0, **more)
         self.row += part.rows
 
     def _watch_order(self, y: np.ndarray) -> None:
@@ -438,16 +431,10 @@ class Training:
         """Append a line to the table, at powers of two and at the end."""
         if self.judged[0, 0] <= 0.0:
             return
-        (recent, *sums), (total, *all_sums) = self.judged.tolist()
-        root = (lambda x: x) if self.model.classifies else np.sqrt
-        loss, mistake = (x / recent for x in sums)
-        mean_loss, mean_mistake = (x / total for x in all_sums)
         nonzeros = len(self.model.fit_state.selected())
-        rows = self.row or self.rows
-        line = Line(rows, loss, mean_loss, float(root(mistake)), float(root(mean_mistake)), nonzeros)
-        self.table.append(line)
+        self.table.append(Line.of(self.row or self.rows, self.judged, nonzeros, self.model.classifies))
         self.judged[0] = 0.0
-        self.live.line(line)
+        self.live.line(self.table[-1], *heads(self.model))
 
     # ---- being cut off ---------------------------------------------------------------------------------------------
 
@@ -463,8 +450,19 @@ class Training:
         if self.stop():
             self.checkpoint()
             is_learned = self.epoch == self.passes
-            where = "while polishing" if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
+            last = "while polishing" if is_learned and self.model.polish else "behind the last row"
+            where = last if is_learned else f"behind row {self.row} of pass {self.epoch + 1}"
             raise StoppedError(f"stopped {where}")
+
+    @contextlib.contextmanager
+    def _stopped_at_steps(self) -> Iterator[None]:
+        """Show the steps of the block, and end the run at one of them if ``stop`` returns True."""
+        try:
+            with steps_shown("sparsco train", 0 if self.live.shown else None, self.stop):
+                yield
+        except AskedToStopError:
+            self._end_if_asked()
+            raise
 
     def checkpoint(self) -> None:
         """Write the state of the run as a checkpoint."""

@@ -9,6 +9,7 @@ network folders) a part is removed when it is a day old.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -30,13 +31,18 @@ _OLD = 86_400.0
 _TRIES = 1000
 
 
+def real(path: str | Path) -> Path:
+    """Return the absolute path without links; ``Path.resolve`` raises a RuntimeError for links in a loop."""
+    return Path(os.path.realpath(path))
+
+
 @contextlib.contextmanager
 def replacing(path: str | Path, lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yield a binary file that replaces ``path`` at the end; it is removed if there is an error.
 
     With ``lasting`` the file is on disk when this returns.
     """
-    path = Path(path).resolve()
+    path = real(path)
     check_place(path)
     with naming(path):
         clear_remains(path)
@@ -68,7 +74,7 @@ def sole_writer(path: str | Path) -> Iterator[None]:
     The lock is on a file NAME.lock beside it, and ends with the process, in any way.  Without locks (Windows, some
     network folders) nothing is held.
     """
-    place = Path(path).resolve()
+    place = real(path)
     name = place.with_name(place.name + ".lock")
     while True:
         handle = os.open(name, os.O_RDWR | os.O_CREAT, 0o666)
@@ -98,7 +104,9 @@ def check_place(path: Path) -> None:
     """
     try:
         mode = path.stat().st_mode
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # the file would replace a link
+            raise
         return  # nothing is there, or nothing can be written there: opening it raises the right error
     if stat.S_ISDIR(mode):
         raise ValueError(f"{path} is a folder: name a file in it.")
@@ -106,9 +114,17 @@ def check_place(path: Path) -> None:
         raise ValueError(f"{path} exists and is not a regular file: name another file.")
 
 
+def try_place(path: Path) -> None:
+    """Raise the error now that writing a file at ``path`` would raise, by writing an empty part beside it."""
+    with naming(path):
+        part, handle = _claimed(path, is_folder=False)
+        os.close(handle)
+        part.unlink(missing_ok=True)
+
+
 def write_text(path: str | Path, text: str) -> Path:
     """Write a text file atomically, and return its path: the file is whole, or as it was before."""
-    path = Path(path).resolve()
+    path = real(path)
     with replacing(path, lasting=False) as file:
         file.write(text.encode("utf-8", "backslashreplace"))  # names of features may be any bytes
     return path
@@ -182,6 +198,8 @@ def naming(place: Path) -> Iterator[None]:
     except OSError as error:
         where = None if error.filename is None else os.fspath(error.filename)
         if error.errno is not None and (where is None or any(_is_part(each, place) for each in Path(where).parts)):
+            if isinstance(error, FileNotFoundError) and place.parent.is_dir():  # as in /proc
+                raise PermissionError(13, "this folder cannot be written to", str(place.parent)) from None
             error.filename, error.filename2 = str(place), None
         raise
 

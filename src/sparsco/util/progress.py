@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+
 
 def notebook_display() -> Callable[..., Any] | None:
     """Return the function that shows something below the cell of a notebook; None outside of notebooks."""
@@ -69,15 +71,19 @@ class Progress(_Line):
         self.shown = now
 
 
+class AskedToStopError(Exception):
+    """An error for a computation that is ended at a step, because its caller was asked to stop."""
+
+
 class Steps(_Line):
     """The steps of a computation on stderr: if ``verbose``, or at a terminal once it has lasted two seconds.
 
-    With ``verbose=None`` nothing is shown.
+    With ``verbose=None`` nothing is shown.  If ``stop`` returns True, a step raises an AskedToStopError.
     """
 
-    def __init__(self, name: str, verbose: int | None) -> None:
+    def __init__(self, name: str, verbose: int | None, stop: Callable[[], bool] = bool) -> None:
         super().__init__()
-        self.name, self.verbose = name, verbose
+        self.name, self.verbose, self.stop = name, verbose, stop
         self.began = self.shown = time.monotonic()
 
     def show(self, text: str) -> None:
@@ -94,12 +100,15 @@ _steps: ContextVar[Steps | None] = ContextVar("steps", default=None)
 
 
 @contextmanager
-def steps_shown(name: str, verbose: int | None) -> Iterator[None]:
-    """Show the steps that are reported in the block by :func:`step`, unless a block around it shows them."""
+def steps_shown(name: str, verbose: int | None, stop: Callable[[], bool] = bool) -> Iterator[None]:
+    """Show the steps that are reported in the block by :func:`step`, unless a block around it shows them.
+
+    If ``stop`` returns True, the next step raises an AskedToStopError.
+    """
     if _steps.get() is not None:
         yield
         return
-    steps = Steps(name, verbose)
+    steps = Steps(name, verbose, stop)
     token = _steps.set(steps)
     try:
         yield
@@ -112,6 +121,8 @@ def step(text: str) -> None:
     """Report what is done next; it is shown if a caller shows steps, and if they take long."""
     steps = _steps.get()
     if steps is not None:
+        if steps.stop():
+            raise AskedToStopError
         steps.show(text)
 
 
@@ -165,10 +176,17 @@ def duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def percent(share: float, digits: int = 2) -> str:
+    """Return a share as a percentage, rounded to significant digits, never as a power of ten.
+
+    >>> percent(0.0123), percent(1.0), percent(0.996), percent(1e-7, 3)
+    ('1.2%', '100%', '100%', '0.00001%')
+    """
+    return np.format_float_positional(float(f"{100.0 * share:.{digits}g}"), trim="-") + "%"
+
+
 class Live(_Line):
     """The display of a training run: nothing by default; with ``shown`` a live line and a table on stderr."""
-
-    HEADER = f"{'rows':>12} {'loss':>9} {'mean':>9} {'mistakes':>9} {'mean':>9} {'nonzeros':>9}"
 
     def __init__(self, shown: bool = False) -> None:
         super().__init__()
@@ -185,15 +203,16 @@ class Live(_Line):
         left = f", {duration(spent * (1.0 - share) / share)} left" if share else ""
         self.say(f"{rows:>12,} rows, {rows / spent:,.0f} rows/s{self.nonzeros}{left}")
 
-    def line(self, line: Sequence[float]) -> None:
-        """Write a line of the table of progressive validation."""
+    def line(self, line: Sequence[float], loss: str, mistakes: str) -> None:
+        """Write a line of the table of progressive validation, whose losses and mistakes have these heads."""
         if not self.shown:
             return
         if self.open:
             print("\r\x1b[K", end="", file=sys.stderr)
             self.open = False
         if not self.headed:
-            print(self.HEADER, file=sys.stderr)
+            heads = " ".join(f"{head:>9}" for head in (loss, "mean", mistakes, "mean", "nonzeros"))
+            print(f"{'rows':>12} {heads}", file=sys.stderr)
             self.headed = True
         rows, *numbers, nonzeros = line
         self.nonzeros = f", {nonzeros:,} nonzeros at {rows:,}"

@@ -43,6 +43,8 @@ COMPILED = (
     "streams/features.py",
     "streams/libsvm.py",
     "streams/vw.py",
+    "streams/checksums.py",
+    "streams/json_lines.py",
     "streams/cache.py",
     "selection/stable/paths.py",
     "selection/stable/bursts.py",

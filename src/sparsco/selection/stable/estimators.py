@@ -26,7 +26,8 @@ class StableSparseClassifier(MarginClassifier, StableLinearModel):
     ----------
     n_features : int, float or "auto"
         The number of features to keep, or a share of all columns.  "auto" takes, by cross-validation, the fewest
-        features within one standard error of the best.
+        features within one standard error of the best.  Otherwise nothing is judged on held-out rows: compare the
+        scores of the model with those of a constant.
     loss : str or a loss record
         One of "logistic" (or "log_loss"), "hinge", "squared-hinge" (or "squared_hinge"), "squared" (or
         "squared_error"). More than two classes are learned one against the rest, on one set of features for all.

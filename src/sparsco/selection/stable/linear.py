@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ...data.inspection import sound
 from ...data.randomness import seed_of
 from ...data.rows import Matrix, as_matrix, check_numbers
 from ...engine.run import DivergenceError
@@ -225,7 +226,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         """Run the paper's method over a chunk: every path learns its rows once, in its own order."""
         if self._fit.running is None:
             self._fit.preparation = Preparation(self._kind(), matrix.d)
-            self._fit.running = self._new_bursts(np.arange(matrix.d), len(self._targets(y)))
+            self._fit.running = self._new_bursts(np.arange(matrix.d), self._targets(y), weights)
         if not len(matrix):
             return
         self._fit.preparation.add(matrix)
@@ -238,9 +239,10 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
             for model, run in enumerate(self._fit.running):
                 run.learn(examples, model, 1, threads)
 
-    def _new_bursts(self, columns: np.ndarray, models: int) -> list[Bursts]:
-        plan, method, p = self._plan(), self._method(), self.n_features_in_
-        return [Bursts(method, plan.loss, columns, p, self._fit.seed + k, plan.intercept) for k in range(models)]
+    def _new_bursts(self, columns: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> list[Bursts]:
+        plan, method, p = self._plan(targets, weights), self._method(), self.n_features_in_
+        seeds = self._fit.seed + np.arange(len(targets))
+        return [Bursts(method, plan.loss, columns, p, seed, plan.intercept) for seed in seeds.tolist()]
 
     def _kind(self) -> str | None:
         """Return the kind of preparation; square roots are neither for regressions nor in the paper."""
@@ -261,10 +263,16 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
 
     def _purge(self, kept: Kept) -> np.ndarray:
         with pool_of(self) as threads:
-            return purge_by_stage(self._examples(kept), kept.columns, self._least(), self._plan(), threads)
+            examples = self._examples(kept)
+            plan = self._plan(examples.targets, examples.weights)
+            return purge_by_stage(examples, kept.columns, self._least(), plan, threads)
 
-    def _plan(self) -> Plan:
-        return Plan(cast(self.loss_record()), self._method(), self._fit.seed, bool(self.fit_intercept))
+    def _plan(self, targets: np.ndarray, weights: np.ndarray) -> Plan:
+        """Return how rows with these targets (models, rows) are learned."""
+        loss = self.loss_record()
+        if loss.shifts and not self.classifies:
+            loss = loss.resolve(targets.T, np.broadcast_to(weights[:, None], targets.T.shape))
+        return Plan(cast(loss), self._method(), self._fit.seed, bool(self.fit_intercept))
 
     def _solve(self) -> Answer:
         kept = self._fit.kept
@@ -285,12 +293,14 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         return answer
 
     def _staged(self, kept: Kept, threads: Pool) -> Answer:
-        plan, columns = self._plan(), kept.columns
+        columns = kept.columns
         if not len(columns):
             raise ValueError("X has no nonzero: there is nothing to select.")
+        examples = self._examples(kept)
+        plan = self._plan(examples.targets, examples.weights)
         validated = None
         if isinstance(self.n_features, str):
-            validated = choose_size(self._examples(kept), columns, plan, threads)
+            validated = choose_size(examples, columns, plan, threads)
         k = validated.chosen if validated is not None else self._size(len(columns))
         sizes = sizes_of_stages(len(columns), plan.method.keep, k)
         path = fit_stages(self._examples(kept), columns, sizes, plan, threads)
@@ -311,7 +321,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
 
     def _burst(self, kept: Kept, threads: Pool) -> Answer:
         examples = self._examples(kept)
-        runs = self._new_bursts(kept.columns, len(examples.targets))
+        runs = self._new_bursts(kept.columns, examples.targets, examples.weights)
         for model, run in enumerate(runs):
             run.learn(examples, model, int(self._method().passes), threads)
         return self._burst_answer(runs)
@@ -468,7 +478,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
         if offset is not None:
             raise ValueError("a stable selection takes no offset: leave it out, or use SparseClassifier.")
         model = self.convert().model
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, sound(X), accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return margins_of(self._fit.preparation.applied(as_matrix(X)), model)
 
     def __sklearn_tags__(self) -> Any:

@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 
+from ...data.inspection import sound
 from ...estimators.sparsify import has_weights
 from ...metrics.selection import cohen_kappa, jaccard, support
 from ...util.attributes import by_position
@@ -112,7 +113,7 @@ def stability_report(
         raise ValueError(f"n_permutations={n_permutations}: at least two fits are needed for a pair.")
     if not 0.0 < subsample < 1.0:
         raise ValueError(f"subsample={subsample!r}: it must be a share of the rows, between 0 and 1.")
-    X, y = indexable(X, np.asarray(y))
+    X, y = indexable(sound(X), np.asarray(y))
     X = X.tocsr() if sp.issparse(X) else X
     if isinstance(test, tuple):
         X_test, y_test = test

@@ -14,15 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...conversions.choose import WORSE
 from ...data.randomness import Purpose, bits
 from ...data.rows import Matrix, margins
 from ...losses import value
 from ...parts.part import part
+from ...problem.pilot import best_intercepts
 from ...util.notices import warn
 from ...util.threads import Pool
 from .method import SelectionMethod
 from .paths import Examples, rows_of_paths, run_path, starting_intercepts, step_sizes, sum_squares
 
+_ROWS_OF_CONSTANTS = 1000
 FEW_ROWS = 200
 """The number of rows below which cross-validation cannot distinguish sizes."""
 
@@ -242,7 +245,7 @@ class Validated(NamedTuple):
 def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Pool) -> Validated:
     """Return the smallest size whose cross-validated error is within one standard error of the least.
 
-    Folds are repeated if rows are few.
+    Folds are repeated if rows are few.  A size that is worse than a constant is a warning.
     """
     n = examples.n
     if n < 2:
@@ -252,7 +255,7 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
     sizes = sizes_of_stages(len(columns), plan.method.keep, 1)
     fewer = plan.method._replace(paths=min(8, int(plan.method.paths)))
     folds = min(5, n)
-    total, squares, count = np.zeros(len(sizes)), np.zeros(len(sizes)), 0
+    total, squares, constant, count = np.zeros(len(sizes)), np.zeros(len(sizes)), 0.0, 0
     for repeat in range(min(8, max(1, -(-3000 // n)))):
         fold = np.argsort(bits(plan.seed, Purpose.FOLD, np.arange(n) + (repeat << 40)), kind="stable") % folds
         for k in range(folds if n <= 20_000 else 2):
@@ -261,12 +264,24 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
             fold_plan = plan._replace(method=fewer, seed=plan.seed + 1 + repeat * folds + k)
             stages, out = fit_stages(part, columns, sizes, fold_plan, threads), examples.take(held)
             wrong = np.array([_losses(out, stage, plan.loss) for stage in stages])
+            constant += float(_losses(out, _nothing(part, plan), plan.loss).sum())
             total, squares, count = total + wrong.sum(1), squares + np.square(wrong).sum(1), count + len(held)
     errors = total / count
     least = int(np.argmin(errors))
     error = math.sqrt(max(squares[least] / count - errors[least] ** 2, 0.0) / min(count, n))
-    near = np.flatnonzero(errors <= errors[least] + error)
-    return Validated(np.array(sizes), errors, error, sizes[int(near.max())])
+    size = int(np.flatnonzero(errors <= errors[least] + error).max())
+    if errors[size] > constant / count:
+        warn(WORSE.format("n_features='auto'", "give more rows or other features"))
+    return Validated(np.array(sizes), errors, error, sizes[size])
+
+
+def _nothing(examples: Examples, plan: Plan) -> Stage:
+    """Return the model without features: the best constants of some of the rows."""
+    some, m = slice(None, None, max(examples.n // _ROWS_OF_CONSTANTS, 1)), len(examples.targets)
+    b = np.zeros(m)
+    if plan.intercept:
+        b = best_intercepts(plan.loss, examples.targets[:, some].T, np.tile(examples.weights[some, None], (1, m)))
+    return Stage(np.zeros(0, np.int64), np.zeros((m, 0)), b, 0.0, 1.0, np.zeros(0))
 
 
 def _losses(held: Examples, stage: Stage, loss: Any) -> np.ndarray:
