@@ -18,13 +18,14 @@ NUMBA_TESTS = $(COMPILER_TESTS) $(shell find tests -name test_pipelines.py -o -n
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 REPORT ?= sparsco-demo.html
 
-.PHONY: help docs demo test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration bench-crosses bench-exports reproduce clean
+.PHONY: help docs demo golden test test-long test-numba release-check lint bench bench-engine bench-quality bench-defaults bench-optimum bench-peers bench-bars bench-stability bench-selection bench-intervals bench-texts bench-calibration bench-crosses bench-exports reproduce clean
 
 help:
 	@echo "make demo           which words make a message spam: a table beside scikit-learn, and a page, $(REPORT)"
 	@echo "make test           the test suite"
 	@echo "make docs           the site, from a fresh clone, into docs/_build/html; every example is run, every link checked"
 	@echo "make test-long      the test suite with more seeds, sizes and streams, new examples, hours; run before a release"
+	@echo "make golden         write the record of tests/golden anew, after a change that is meant to change models"
 	@echo "make test-numba     the tests of compilation with the oldest numba, by the lean pipeline and by numba's own"
 	@echo "make release-check   build wheel and sdist, install each in a clean environment, run every command and docstring"
 	@echo "make lint           ruff and mypy"
@@ -88,6 +89,10 @@ test-numba: export NUMBA_CACHE_DIR = $(abspath $(OLDEST))/compiled
 test-numba: $(OLDEST_STAMP)
 	SPARSCO_STOCK_PIPELINE=0 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(NUMBA_TESTS)
 	SPARSCO_STOCK_PIPELINE=1 $(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) $(COMPILER_TESTS)
+
+golden: $(STAMP)
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m support.golden
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m support.exact_problems
 
 release-check:
 	$(PYTHON) tests/release/check_release.py

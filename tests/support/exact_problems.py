@@ -1,4 +1,4 @@
-"""Exact problems: small penalised fits with the objectives and the features of their optima when the record was written.
+"""Exact problems: small penalised fits, with the objectives and the features of their optima as they were recorded.
 
 A solver may change, an optimum may not.  ``make golden`` writes ``tests/golden/optima.json``.
 """

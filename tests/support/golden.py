@@ -23,8 +23,19 @@ import numpy as np
 import scipy.sparse as sp
 
 import sparsco
-from sparsco import SparseClassifier, SparseClassifierCV, SparsePath, SparseRegressor, SparseRegressorCV
-from sparsco import StableSparseClassifier, StableSparseRegressor, conversions, optimizers, penalties, presets
+from sparsco import (
+    SparseClassifier,
+    SparseClassifierCV,
+    SparsePath,
+    SparseRegressor,
+    SparseRegressorCV,
+    StableSparseClassifier,
+    StableSparseRegressor,
+    conversions,
+    optimizers,
+    penalties,
+    presets,
+)
 from sparsco.losses import CLASSIFIER_LOSSES, REGRESSOR_LOSSES
 from sparsco.training.checkpoints import Checkpoints
 from sparsco.training.results import StoppedError
@@ -85,6 +96,11 @@ def answer_of(model: Any) -> Answer:
 def fitted(model: Any, rows: Rows, extra: tuple[str, ...] = ()) -> Answer:
     """Learn all rows at once."""
     return answer_of(model.fit(rows.X, rows.y, **_named(rows, extra, slice(None))))
+
+
+def of_five(model: Any, rows: Rows) -> Answer:
+    """Learn all rows at once, and take the model of at most five features."""
+    return answer_of(model.fit(rows.X, rows.y).at_size(5))
 
 
 def in_cuts(model: Any, rows: Rows, extra: tuple[str, ...] = (), cuts: tuple[int, ...] = (1, 70, 131)) -> Answer:
@@ -234,7 +250,9 @@ def automatic() -> Iterator[Cell]:
         make, rows = functools.partial(estimator, loss), rows_of(kind)
         for extra in (("weight",), ("offset",)):
             yield _cell(f"automatic/{loss}", f"with {extra[0]}", fitted, make, rows, extra)
-        yield _cell(f"automatic/{loss}", "five features", lambda m, r: answer_of(m.fit(r.X, r.y).at_size(5)), make, rows)
+        yield _cell(
+            f"automatic/{loss}", "five features", lambda m, r: answer_of(m.fit(r.X, r.y).at_size(5)), make, rows
+        )
         yield _cell(f"automatic/{loss}", "parts", in_cuts, make, rows)
     for name, settings in {"balanced": {"class_weight": "balanced"}, "calibrated": {"calibrate": True}}.items():
         make = functools.partial(estimator, "logistic", **settings)
@@ -370,7 +388,11 @@ def _trained(suffix: str, settings: dict[str, Any], options: dict[str, Any], sto
 
 def files() -> Iterator[Cell]:
     """Every format of files by ``train``."""
-    given = {"auto": {}, "given": {"alpha": 0.02}, "fobos": {"alpha": 0.02, "optimizer": "fobos", "conversion": "average-sl"}}
+    given = {
+        "auto": {},
+        "given": {"alpha": 0.02},
+        "fobos": {"alpha": 0.02, "optimizer": "fobos", "conversion": "average-sl"},
+    }
     for suffix in (".svm", ".vw", ".csv", ".jsonl", ".txt"):
         for name, settings in given.items():
             for label, options in {"one": {}, "two": {"passes": 2}, "in order": {"shuffle": False}}.items():
