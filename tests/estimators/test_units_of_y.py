@@ -176,7 +176,7 @@ def test_coupled_outputs_that_phase_one_did_not_reach_are_learned():
     rng = np.random.default_rng(0)
     X, settings = rng.standard_normal((3000, 20)), {"alpha": 0.01, "penalty": "row-group", "random_state": 0}
     y = X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.standard_normal(3000)
-    Y, far = np.c_[y, 2.0 * y], np.array([1e6, 3e6])
+    Y, far = np.c_[y, 2.0 * y], np.array([1e7, -3e7])
     near, other = (SparseRegressor("huber", **settings).fit(X, Y + b) for b in (0.0, far))
     np.testing.assert_allclose(other.coef_, near.coef_, atol=1e-3)
     np.testing.assert_allclose(other.intercept_ - far, near.intercept_, atol=1e-3)

@@ -68,7 +68,7 @@ def _check_block(run: Any) -> None:
     _keeps(run.optimizer.layout.bounds(run.problem, run.state, block, run.t))
     if run.overwritten is not None:
         _must(isinstance(run.overwritten, Overwritten))
-        before = run._iterate.before(run.overwritten)
+        before = run.iterate.before(run.overwritten)
         _keeps(run.optimizer.layout.bounds(run.problem, before.state, block, before.t))
 
 

@@ -260,7 +260,7 @@ class Run(KeepsRows, Elsewhere):
                 self.seen += n
             else:
                 if keep and n == 1:
-                    self.overwritten = self._iterate.about_to_learn(matrix, int(part[0]))
+                    self.overwritten = self.iterate.about_to_learn(matrix, int(part[0]))
                 n = self._learn(rows, part, None if times is None else times[part])
             k += some_rows(n)
         if self.reservoir is not None and not is_repeat_pass:
@@ -302,7 +302,7 @@ class Run(KeepsRows, Elsewhere):
         omega = self.conversion.omega_of(self, t, n)
         omega = omega if times is None else omega * self.block.pace.a
         if self.windows.needs_every_iterate:
-            self.windows.add_iterate(self._iterate, omega[0])
+            self.windows.add_iterate(self.iterate, omega[0])
         schedule = self.optimizer.schedule(problem, self.state, self.block, t, eta, omega)
         n = len(schedule.omega)
         with aside():
@@ -359,19 +359,19 @@ class Run(KeepsRows, Elsewhere):
 
     # ---- what conversions ask for: parts/run_view.py ---------------------------------------------------------------
     @property
-    def _iterate(self) -> Iterate:
+    def iterate(self) -> Iterate:
         return Iterate(self.problem, self.optimizer, self.state, self.block, self.t, self.d)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the current iterate: weights (d, m) and intercepts (m,), for rows in units."""
-        return self._iterate.weights()
+        return self.iterate.weights()
 
     def weights_at(self, features: np.ndarray, often: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return the current iterate at some features, (features, m), and the intercepts, for rows as they came.
 
         Other features are not read.
         """
-        w, b = self._iterate.weights_at(features, often)
+        w, b = self.iterate.weights_at(features, often)
         return self.for_given_rows(w, features), b
 
     def for_given_rows(self, w: np.ndarray, features: np.ndarray | slice = np.s_[:]) -> np.ndarray:
@@ -384,24 +384,24 @@ class Run(KeepsRows, Elsewhere):
 
     def weights_before_last(self) -> tuple[np.ndarray, np.ndarray]:
         """Return w_T, the iterate before the last example."""
-        now = self._iterate
+        now = self.iterate
         return (now if self.overwritten is None else now.before(self.overwritten)).weights()
 
     def epoch_mean(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean iterate of the epoch under way, of an optimizer that works in epochs."""
-        return self._iterate.epoch_mean()
+        return self.iterate.epoch_mean()
 
     def open_window(self) -> None:
         """Start a window here, with sums of zero; a gradient phase under way ends."""
-        self.problem, self.state = self.windows.open(self._iterate, self.conversion, self.warn)
+        self.problem, self.state = self.windows.open(self.iterate, self.conversion, self.warn)
 
     def rotate_window(self) -> None:
         """Let the current window be the previous one, and start a new one."""
-        self.windows.rotate(self._iterate)
+        self.windows.rotate(self.iterate)
 
     def start_gradient_phase(self) -> None:
         """Stop learning: sum the gradients at the mean of the window from here on."""
-        self.windows.start_gradient_phase(self._iterate, self.warn)
+        self.windows.start_gradient_phase(self.iterate, self.warn)
 
     @property
     def window_weight(self) -> float:
@@ -410,7 +410,7 @@ class Run(KeepsRows, Elsewhere):
 
     def means(self) -> Means:
         """Return the means over the previous and the current window."""
-        return self.windows.means(self._iterate, self.warn)
+        return self.windows.means(self.iterate, self.warn)
 
     def fixed_point(self) -> Means | None:
         """Return the means of the gradient phase to answer from; None before there is one."""

@@ -469,8 +469,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         raise StreamError(f"{folder} is damaged: remove it and convert the source again.")
     try:
         manifest = json.loads(body)
-        made_by = tuple(manifest.get(name) for name in ("format", "version", "byteorder"))
-    except (ValueError, AttributeError, RecursionError):
+        made_by = tuple(manifest[name] for name in ("format", "version", "byteorder"))
+    except (ValueError, LookupError, TypeError, RecursionError):
         raise StreamError(f"{folder} has no manifest: remove it and convert the source again.") from None
     if made_by != ("sparsco-rows", VERSION, sys.byteorder):
         raise StreamError(f"{folder} was written by another version or machine: convert the source again.")

@@ -11,6 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from .attributes import attributes
+
 _NUMBERS: dict[Any, tuple[type, ...]] = {
     bool: (bool, np.bool_),
     int: (int, np.integer),
@@ -53,11 +55,12 @@ def check_like(made: Any, fresh: Any) -> None:
 
     Attributes that are None at first may have any type, and whole numbers are floats, too.
     """
-    for name, value in vars(fresh).items():
+    given = attributes(made)
+    for name, value in attributes(fresh).items():
         kind = type(value)
-        if not hasattr(made, name):
+        if name not in given:
             raise TypeError(f"{type(made).__name__} has no {name}")
-        if value is not None and not fits(getattr(made, name), kind):
+        if value is not None and not fits(given[name], kind):
             raise TypeError(f"{name} of {type(made).__name__} is of the wrong kind")
 
 
