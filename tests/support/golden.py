@@ -373,7 +373,7 @@ def _trained(suffix: str, settings: dict[str, Any], options: dict[str, Any], sto
         if not stops:
             return answer_of(sparsco.train(source, **given, reader=reader).model)
         kept, resume = Checkpoints(folder / "checkpoint", 50, None), False
-        for left in range(1, 40):
+        for left in (2**k for k in range(12)):  # a choice that is cut off begins anew
             calls = iter(range(left))
             try:
                 trained = sparsco.train(
