@@ -307,8 +307,10 @@ def _near_targets(e: metric.Evidence[float], loss: Any, sample: Any) -> metric.E
     """Return the evidence, or where phase one did not reach the targets, that of the best constant on the sample.
 
     Steps from zero may be too short for targets far away, and slopes so far from them say nothing about a loss that is
-    straight there.
+    straight there.  Only a loss of p - y has such targets: labels of one kind have no best constant.
     """
+    if not loss.shifts:
+        return e
     R, constant = sample.R, np.zeros_like(e.w_bar)
     slopes, _ = metric.slopes_of(R, loss, row_sums.margins(R.indptr, R.indices, R.data, e.w_bar, e.b_bar))
     if not abs(slopes.sum()) > _ON_ONE_SIDE * np.abs(slopes).sum():
