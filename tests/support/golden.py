@@ -13,6 +13,7 @@ import functools
 import hashlib
 import inspect
 import json
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -465,7 +466,7 @@ def environment() -> dict[str, str]:
     return {
         "numba": numba.__version__,
         "numpy": np.__version__,
-        "processor": llvmlite.binding.get_host_cpu_name(),
+        "processor": os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name(),
         "scipy": scipy.__version__,
     }
 
