@@ -80,7 +80,8 @@ def judge_sizes(
 
     All splits go down the strengths together, until the mean loss of their solutions no longer falls.
     """
-    learners = [Learner(task, split, judged_models(task, seed)) for split in splits]
+    models = judged_models(task, seed)
+    learners = [Learner(task, split, models) for split in splits]
     lam_max = learners[0].strength_of_nothing()
     found: dict[int, list[np.ndarray]] = {}
     for k, l1_ratio in enumerate(mixtures):
@@ -99,7 +100,7 @@ def judge_sizes(
         for learner in learners:
             learner.start()
     rows = np.concatenate([split.judged for split in splits])
-    own_groups, models = None if groups is None else groups[rows], judged_models(task, seed)
+    own_groups = None if groups is None else groups[rows]
     return {
         size: by_group(task.as_given(np.concatenate(each), rows, models), own_groups)
         for size, each in found.items()

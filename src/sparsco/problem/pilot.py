@@ -21,7 +21,7 @@ def gradient_at_zero(
     n, m = targets.shape
     if not n:
         return np.zeros((matrix.d, m))
-    b = best_intercepts(loss, targets, weights) if intercept else np.zeros(m)
+    b = best_constants(loss, targets, weights, intercept)
     p = np.tile(b, (n, 1))
     slopes = derivative(loss, p, targets)
     if loss.shifts and not loss.curved:  # the best intercept may be at a kink, where rounding would choose a side
@@ -90,6 +90,11 @@ def largest_curvature(X: Any, weights: np.ndarray) -> float:
             return 0.0
         v = even.T @ (weights[::2] * (even @ (v / norm)))
     return float(np.mean(weights[1::2] * np.square(odd @ v))) / max(float(np.square(v).sum()), 1e-300)
+
+
+def best_constants(loss: Any, targets: np.ndarray, weights: np.ndarray, intercept: bool) -> np.ndarray:
+    """Return the margins of models without features: their best intercepts, or 0 where they have none."""
+    return best_intercepts(loss, targets, weights) if intercept else np.zeros(targets.shape[1])
 
 
 def best_intercepts(loss: Any, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

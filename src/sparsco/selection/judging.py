@@ -10,7 +10,7 @@ from ..data.rows import Matrix
 from ..data.rows import margins as margins_of
 from ..data.slot_tables import numbered
 from ..losses import value
-from ..problem.pilot import best_intercepts
+from ..problem.pilot import best_constants
 
 Rows = tuple[Matrix, np.ndarray, np.ndarray | None]
 """The rows of a reader, with their targets and weights."""
@@ -144,5 +144,5 @@ def _losses_of_constants(run: Any, targets: np.ndarray, weights: np.ndarray) -> 
     """Return the losses of rows by the best constants of the run's first rows, summed over the models."""
     m, problem, first = run.targets.base.m, run.problem, run.pilot_rows
     own = first.targets[:, :m], first.weights[:, :m]
-    b = best_intercepts(problem.loss, *own) if problem.intercept else np.zeros(m)
+    b = best_constants(problem.loss, *own, problem.intercept)
     return (weights[:, :m] * value(problem.loss, np.tile(b, (len(weights), 1)), targets[:, :m])).sum(1)

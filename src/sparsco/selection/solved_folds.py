@@ -26,7 +26,7 @@ from ..estimators.passes import counted_rows
 from ..losses import value
 from ..offsets import numbers_of
 from ..penalties import RATIOS, ElasticNet, WeightedElasticNet
-from ..problem.pilot import best_intercepts
+from ..problem.pilot import best_constants
 from ..solver.columns import ByColumn, add_columns
 from ..solver.elastic_net import Accuracy, is_dense, solver_of
 from ..solver.lanes import Lanes, LaneSolver
@@ -420,6 +420,6 @@ def _loss_of_constants(k: int, held: np.ndarray, job: Job) -> float:
     """Return the loss of the rows of a fold by the best constants of some of the rows that it learns."""
     task, rows = job.task, job.kept(k)
     rows = rows[:: max(len(rows) // PILOT_ROWS, 1)]
-    b = best_intercepts(task.loss, task.targets[rows], task.weights[rows]) if task.intercept else np.zeros(task.m)
+    b = best_constants(task.loss, task.targets[rows], task.weights[rows], task.intercept)
     losses = task.weights[held] * value(task.loss, np.tile(b, (len(held), 1)), task.targets[held])
     return float(task.as_given(losses.sum(1), held, np.arange(task.m)).sum())

@@ -303,7 +303,7 @@ class StableLinearModel(Promised, Viewed, SelectorMixin, BaseEstimator):
             validated = choose_size(examples, columns, plan, threads)
         k = validated.chosen if validated is not None else self._size(len(columns))
         sizes = sizes_of_stages(len(columns), plan.method.keep, k)
-        path = fit_stages(self._examples(kept), columns, sizes, plan, threads)
+        path = fit_stages(examples, columns, sizes, plan, threads)
         probabilities = np.zeros(self.n_features_in_)
         for stage in path[:-1] or path:
             probabilities[stage.features] = stage.chosen

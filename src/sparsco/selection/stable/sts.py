@@ -19,7 +19,7 @@ from ...data.randomness import Purpose, bits
 from ...data.rows import Matrix, margins
 from ...losses import value
 from ...parts.part import part
-from ...problem.pilot import best_intercepts
+from ...problem.pilot import best_constants
 from ...util.notices import warn
 from ...util.threads import Pool
 from .method import SelectionMethod
@@ -278,9 +278,8 @@ def choose_size(examples: Examples, columns: np.ndarray, plan: Plan, threads: Po
 def _nothing(examples: Examples, plan: Plan) -> Stage:
     """Return the model without features: the best constants of some of the rows."""
     some, m = slice(None, None, max(examples.n // _ROWS_OF_CONSTANTS, 1)), len(examples.targets)
-    b = np.zeros(m)
-    if plan.intercept:
-        b = best_intercepts(plan.loss, examples.targets[:, some].T, np.tile(examples.weights[some, None], (1, m)))
+    weights = np.tile(examples.weights[some, None], (1, m))
+    b = best_constants(plan.loss, examples.targets[:, some].T, weights, plan.intercept)
     return Stage(np.zeros(0, np.int64), np.zeros((m, 0)), b, 0.0, 1.0, np.zeros(0))
 
 
